@@ -1,0 +1,95 @@
+"""Counters of one request, and each ratio defined once.
+
+*Acceptance rate* = accepted / verified draft tokens. *Acceptance by position* ``[j]`` = of the
+verifications that reached position ``j`` (all before it accepted), the share that accepted it; on a
+tree, ``j`` is depth, and a depth counts as accepted if any node there was. *Tokens per step* =
+emitted / target forward passes. Tokens drafted but never verified are counted apart.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(slots=True)
+class RequestMetrics:
+    """Counts and times of one choice; times in milliseconds of wall clock."""
+
+    prompt_tokens: int = 0
+    num_generated_tokens: int = 0
+    num_target_steps: int = 0
+    """Forward passes that emitted at least one token, the last prefill chunk included."""
+    num_draft_tokens: int = 0
+    num_verified_tokens: int = 0
+    num_accepted_tokens: int = 0
+    ttft_ms: float = 0.0
+    """From submission to the first token."""
+    last_token_ms: float = 0.0
+    """From submission to the last token."""
+    draft_ms: float = 0.0
+    verify_ms: float = 0.0
+    overhead_ms: float = 0.0
+    reached: list[int] = field(default_factory=list[int])
+    accepted: list[int] = field(default_factory=list[int])
+
+    @property
+    def acceptance_rate(self) -> float | None:
+        """Accepted / verified; None when nothing was verified."""
+        if not self.num_verified_tokens:
+            return None
+        return self.num_accepted_tokens / self.num_verified_tokens
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """Emitted / target forward passes; None before the first."""
+        if not self.num_target_steps:
+            return None
+        return self.num_generated_tokens / self.num_target_steps
+
+    @property
+    def acceptance_by_position(self) -> list[float]:
+        """Index 0 is the first drafted position; ends with the deepest that was reached."""
+        return [hit / seen for hit, seen in zip(self.accepted, self.reached, strict=True) if seen]
+
+    @property
+    def tpot_ms(self) -> float | None:
+        """Time per output token after the first; None below two tokens."""
+        if self.num_generated_tokens < 2:
+            return None
+        return (self.last_token_ms - self.ttft_ms) / (self.num_generated_tokens - 1)
+
+    @property
+    def throughput_tok_s(self) -> float | None:
+        """Tokens per second after the first; None below two tokens."""
+        tpot = self.tpot_ms
+        return None if not tpot else 1000.0 / tpot
+
+    def record_positions(self, deepest_verified: int, num_accepted: int) -> None:
+        """Count one verification that went ``deepest_verified`` deep and accepted ``num_accepted``."""
+        reached = min(deepest_verified, num_accepted + 1)
+        while len(self.reached) < reached:
+            self.reached.append(0)
+            self.accepted.append(0)
+        for position in range(reached):
+            self.reached[position] += 1
+            self.accepted[position] += position < num_accepted
+
+    def to_json(self) -> dict[str, object]:
+        """The metrics as they stand in ``generate --json`` and at the end of a stream."""
+        return {
+            "ttft_ms": self.ttft_ms,
+            "tpot_ms": self.tpot_ms,
+            "throughput_tok_s": self.throughput_tok_s,
+            "prompt_tokens": self.prompt_tokens,
+            "num_generated_tokens": self.num_generated_tokens,
+            "num_target_steps": self.num_target_steps,
+            "num_draft_tokens": self.num_draft_tokens,
+            "num_verified_tokens": self.num_verified_tokens,
+            "num_accepted_tokens": self.num_accepted_tokens,
+            "acceptance_rate": self.acceptance_rate,
+            "tokens_per_step": self.tokens_per_step,
+            "acceptance_by_position": self.acceptance_by_position,
+            "draft_ms": self.draft_ms,
+            "verify_ms": self.verify_ms,
+            "overhead_ms": self.overhead_ms,
+        }

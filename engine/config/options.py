@@ -1,0 +1,146 @@
+"""How one configuration field is described: its type, its bounds, and a sentence of help.
+
+The description travels in the dataclass field's metadata, so that command line, HTTP schema and
+settings page derive from the same place (`options`). Checks of one value on its own live here
+(`check`); rules between fields belong to the configuration classes.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any, TypeVar, cast
+
+from engine.errors import InvalidOptionError
+
+T = TypeVar("T")
+
+_METADATA_KEY = "option"
+
+
+class OptionKind(StrEnum):
+    """The type of a field's value."""
+
+    INTEGER = "integer"
+    NUMBER = "number"
+    SWITCH = "switch"
+    TEXTS = "texts"
+    """A tuple of strings, none empty."""
+    TOKEN_IDS = "token_ids"
+    """A frozenset of token ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One field's description. Bounds hold for INTEGER and NUMBER, None means unbounded.
+
+    ``at_least`` and ``at_most`` are inclusive, ``above`` and ``below`` exclusive. ``optional``
+    fields may be None, which means "not set".
+    """
+
+    kind: OptionKind
+    help: str
+    optional: bool = False
+    at_least: float | None = None
+    at_most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def bounds_text(self) -> str:
+        """The bounds in words, such as "at least 0 and at most 100"; empty where there are none."""
+        bounds = (
+            ("at least", self.at_least),
+            ("greater than", self.above),
+            ("at most", self.at_most),
+            ("less than", self.below),
+        )
+        return " and ".join(f"{words} {bound}" for words, bound in bounds if bound is not None)
+
+    def admits(self, value: float) -> bool:
+        """Whether a number lies within the bounds."""
+        return (
+            (self.at_least is None or value >= self.at_least)
+            and (self.at_most is None or value <= self.at_most)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+
+def option(default: T, description: Option) -> T:
+    """A dataclass field with ``default`` and its description."""
+    return field(default=default, metadata={_METADATA_KEY: description})
+
+
+def options(config: type[Any]) -> dict[str, Option]:
+    """Descriptions of a configuration class by field name, in the order of the fields."""
+    return {
+        each.name: each.metadata[_METADATA_KEY]
+        for each in fields(config)
+        if _METADATA_KEY in each.metadata
+    }
+
+
+def check(name: str, value: object, description: Option) -> None:
+    """Check the type and the bounds of one value.
+
+    Raises:
+        InvalidOptionError: naming the field, what it must be, and what it got.
+    """
+    if value is None and description.optional:
+        return
+    if not _CHECKS[description.kind](value):
+        raise must_be(name, _TYPE_WORDS[description.kind], value)
+    if isinstance(value, int | float) and not description.admits(value):
+        raise must_be(name, description.bounds_text(), value)
+
+
+def must_be(name: str, wanted: str, value: object) -> InvalidOptionError:
+    """The error for a field whose value is not what it must be."""
+    return InvalidOptionError(
+        f"'{name}' must be {wanted}, but got {reprlib.repr(value)}.", param=name
+    )
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _is_switch(value: object) -> bool:
+    return isinstance(value, bool)
+
+
+def _is_texts(value: object) -> bool:
+    return isinstance(value, tuple) and all(
+        isinstance(text, str) and text for text in cast(Collection[object], value)
+    )
+
+
+def _is_token_ids(value: object) -> bool:
+    return isinstance(value, frozenset) and all(
+        isinstance(token, int) and not isinstance(token, bool) and token >= 0
+        for token in cast(Collection[object], value)
+    )
+
+
+_CHECKS: dict[OptionKind, Callable[[object], bool]] = {
+    OptionKind.INTEGER: _is_integer,
+    OptionKind.NUMBER: _is_number,
+    OptionKind.SWITCH: _is_switch,
+    OptionKind.TEXTS: _is_texts,
+    OptionKind.TOKEN_IDS: _is_token_ids,
+}
+
+_TYPE_WORDS: dict[OptionKind, str] = {
+    OptionKind.INTEGER: "an integer",
+    OptionKind.NUMBER: "a finite number",
+    OptionKind.SWITCH: "true or false",
+    OptionKind.TEXTS: "a list of strings, none of them empty",
+    OptionKind.TOKEN_IDS: "a list of token ids (integers of at least 0)",
+}

@@ -2,7 +2,8 @@
 
 Each class has a stable ``code``, which travels over HTTP and into the window, and an HTTP status.
 The message is one sentence that names the fault and the remedy; it is shown to people as it is.
-Errors of our own making (a broken invariant) are plain ``AssertionError`` and not part of this tree.
+Errors of our own making (a broken invariant) are plain ``AssertionError`` and not part of this
+tree.
 """
 
 from __future__ import annotations

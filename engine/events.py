@@ -19,8 +19,8 @@ from engine.values import EmittedToken, FinishReason
 class GenerationRequest:
     """One request: a prompt in tokens and how to answer it.
 
-    ``speculation`` and ``drafter`` None mean the engine's own setting. ``config`` is already resolved
-    against the model's defaults and validated.
+    ``speculation`` and ``drafter`` None mean the engine's own setting. ``config`` is already
+    resolved against the model's defaults and validated.
     """
 
     request_id: str
@@ -33,7 +33,8 @@ class GenerationRequest:
 
 @dataclass(frozen=True, slots=True)
 class DraftRecord:
-    """The candidates of one step as they were proposed, with the survival that the budget gave them."""
+    """The candidates of one step as they were proposed, with the survival that the budget gave
+    them."""
 
     tokens: tuple[int, ...]
     parents: tuple[int, ...]
@@ -44,9 +45,10 @@ class DraftRecord:
 class StepEvent:
     """One forward pass of the target, for one choice of one request.
 
-    ``text`` is what may be shown now (it lags behind ``emitted`` while a character is half done or a
-    stop string might be starting). ``verified`` are the draft nodes that were verified, ``chosen_length``
-    their number. ``t_ms`` counts from submission. Prefill steps that emit nothing send no event.
+    ``text`` is what may be shown now (it lags behind ``emitted`` while a character is half done or
+    a stop string might be starting). ``verified`` are the draft nodes that were verified,
+    ``chosen_length`` their number. ``t_ms`` counts from submission. Prefill steps that emit nothing
+    send no event.
     """
 
     choice: int

@@ -65,7 +65,8 @@ class RequestMetrics:
         return None if not tpot else 1000.0 / tpot
 
     def record_positions(self, deepest_verified: int, num_accepted: int) -> None:
-        """Count one verification that went ``deepest_verified`` deep and accepted ``num_accepted``."""
+        """Count one verification that went ``deepest_verified`` deep and accepted
+        ``num_accepted``."""
         reached = min(deepest_verified, num_accepted + 1)
         while len(self.reached) < reached:
             self.reached.append(0)

@@ -2,13 +2,13 @@
 
 State convention: ``L`` committed tokens have valid cache rows; one *pending* token, already emitted
 (or the last token of the prompt), sits at position ``L`` and has no cache row yet. Verifying ``K``
-draft tokens feeds ``K + 1`` rows: row 0 is the pending token at position ``L``, row ``1 + i`` is draft
-node ``i`` at position ``L + depth(i)``. Row ``j`` predicts the token after it.
+draft tokens feeds ``K + 1`` rows: row 0 is the pending token at position ``L``, row ``1 + i`` is
+draft node ``i`` at position ``L + depth(i)``. Row ``j`` predicts the token after it.
 
 *Accepted*: a draft token that the target keeps. *Recovered*: the target's own token where it first
-disagrees with the draft. *Bonus*: its extra token after a fully accepted path. *Plain*: a token of a
-step that verified no draft. Each verification emits the accepted tokens and exactly one of the other
-kinds, unless a stop comes first.
+disagrees with the draft. *Bonus*: its extra token after a fully accepted path. *Plain*: a token of
+a step that verified no draft. Each verification emits the accepted tokens and exactly one of the
+other kinds, unless a stop comes first.
 
 Nothing here knows how anything is computed.
 """
@@ -70,10 +70,10 @@ class Proposal:
 class DraftTree:
     """Candidate tokens for one sequence. A chain is a tree without branches.
 
-    ``tokens`` int32[n]; ``parents`` int32[n] with ``parents[i] < i``, ``ROOT`` for the nodes that follow
-    the pending token (a chain has -1, 0, 1, ...); ``evidence`` float32[n, f] is what the drafter knows
-    about each node, in the drafter's own columns: the budget turns evidence into survival, the drafter
-    never does. ``proposal`` is None for a deterministic drafter.
+    ``tokens`` int32[n]; ``parents`` int32[n] with ``parents[i] < i``, ``ROOT`` for the nodes that
+    follow the pending token (a chain has -1, 0, 1, ...); ``evidence`` float32[n, f] is what the
+    drafter knows about each node, in the drafter's own columns: the budget turns evidence into
+    survival, the drafter never does. ``proposal`` is None for a deterministic drafter.
     """
 
     tokens: IntArray
@@ -115,7 +115,8 @@ class DraftTree:
         return [int(child) for child in np.flatnonzero(self.parents == node)]
 
     def keep(self, nodes: IntArray) -> DraftTree:
-        """The tree of ``nodes`` alone (ascending and prefix-closed: a node's parent is kept too)."""
+        """The tree of ``nodes`` alone (ascending and prefix-closed: a node's parent is kept
+        too)."""
         renumbered = np.full(len(self) + 1, ROOT, np.int32)  # last entry stands for ROOT
         renumbered[nodes] = np.arange(len(nodes), dtype=np.int32)
         proposal = self.proposal

@@ -37,12 +37,13 @@ class Capabilities:
 class Slice:
     """The rows that one sequence adds to a batch; ``n`` rows in all.
 
-    ``tokens`` int32[n], or ``embeddings`` float32[n, H] in their place. ``positions`` int64[P, n] with P = 1
-    (text), 3 (M-RoPE) or 4. ``parents`` int32[n]: the row each row follows, -1 for the first row, which
-    follows the cache; None means a chain. ``token_types`` int32[n] marks bidirectional runs (pictures,
-    block drafters) with 1. ``extra`` are further inputs by graph name with rows in dimension 0 (hidden
-    features, deep-stack, per-layer embeddings). ``scored`` int32[s] are the rows whose next-token scores
-    are wanted. ``inverse_temperature`` scales the scores of ``log_sum_exp_t``.
+    ``tokens`` int32[n], or ``embeddings`` float32[n, H] in their place. ``positions`` int64[P, n]
+    with P = 1 (text), 3 (M-RoPE) or 4. ``parents`` int32[n]: the row each row follows, -1 for the
+    first row, which follows the cache; None means a chain. ``token_types`` int32[n] marks
+    bidirectional runs (pictures, block drafters) with 1. ``extra`` are further inputs by graph name
+    with rows in dimension 0 (hidden features, deep-stack, per-layer embeddings). ``scored``
+    int32[s] are the rows whose next-token scores are wanted. ``inverse_temperature`` scales the
+    scores of ``log_sum_exp_t``.
     """
 
     seq: SeqId
@@ -79,11 +80,11 @@ class Batch:
 class Scores:
     """Next-token scores of the ``s`` scored rows of one slice.
 
-    ``ids`` int32[s, K] and ``logits`` float32[s, K] are the K largest, largest first, ties by lower id.
-    ``log_sum_exp`` float32[s] is over the whole vocabulary, ``log_sum_exp_t`` float32[s] the same after
-    multiplication by the slice's inverse temperature, ``entropy`` float32[s] in nats at temperature
-    one. ``full(i)`` gives all logits of scored row ``i``, float32[V]; it costs a copy and is valid only
-    until the backend's next ``forward``.
+    ``ids`` int32[s, K] and ``logits`` float32[s, K] are the K largest, largest first, ties by lower
+    id. ``log_sum_exp`` float32[s] is over the whole vocabulary, ``log_sum_exp_t`` float32[s] the
+    same after multiplication by the slice's inverse temperature, ``entropy`` float32[s] in nats at
+    temperature one. ``full(i)`` gives all logits of scored row ``i``, float32[V]; it costs a copy
+    and is valid only until the backend's next ``forward``.
     """
 
     ids: IntArray
@@ -98,8 +99,8 @@ class Scores:
 class Output:
     """Result of one forward pass: ``scores[i]`` belongs to ``batch.slices[i]``.
 
-    ``features[i]`` float32[n, W] are the tapped hidden states of that slice's rows, where the backend
-    was built with taps; else None.
+    ``features[i]`` float32[n, W] are the tapped hidden states of that slice's rows, where the
+    backend was built with taps; else None.
     """
 
     scores: tuple[Scores, ...]
@@ -107,7 +108,8 @@ class Output:
 
 
 class Cache(Protocol):
-    """Room for cache rows, counted in tokens, so that the scheduler can plan without knowing blocks."""
+    """Room for cache rows, counted in tokens, so that the scheduler can plan without knowing
+    blocks."""
 
     @property
     def total_tokens(self) -> int:

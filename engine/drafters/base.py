@@ -31,7 +31,8 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class PrefillChunk:
-    """Prompt tokens of one sequence that have just been computed; ``features`` float32[n, W] if tapped."""
+    """Prompt tokens of one sequence that have just been computed; ``features`` float32[n, W] if
+    tapped."""
 
     seq: SeqId
     tokens: IntArray
@@ -43,9 +44,9 @@ class PrefillChunk:
 class DraftContext:
     """One sequence that could use a draft now.
 
-    ``num_tokens`` counts prompt and answer, the pending token included. ``max_tokens`` is the most the
-    step may propose: the user's fixed length or the budget's limit, already cut to what the request
-    and the context have left.
+    ``num_tokens`` counts prompt and answer, the pending token included. ``max_tokens`` is the most
+    the step may propose: the user's fixed length or the budget's limit, already cut to what the
+    request and the context have left.
     """
 
     seq: SeqId
@@ -59,7 +60,8 @@ class DraftLimit:
     """The budget's say while an autoregressive drafter is still drafting."""
 
     may_continue: Callable[[int, FloatArray], bool]
-    """``may_continue(depth, evidence float32[f])``: whether a token at ``depth + 1`` could still pay."""
+    """``may_continue(depth, evidence float32[f])``: whether a token at ``depth + 1`` could still
+    pay."""
 
 
 class Drafter(Protocol):
@@ -82,8 +84,8 @@ class Drafter(Protocol):
     def observe(
         self, verdicts: Sequence[Verdict], features: Sequence[FloatArray] | None = None
     ) -> None:
-        """Learn what was emitted. Also called for steps that verified nothing, so that the drafter's
-        view of each sequence is always complete."""
+        """Learn what was emitted. Also called for steps that verified nothing, so that the
+        drafter's view of each sequence is always complete."""
         ...
 
     def restore(self, seq: SeqId, length: int) -> None:

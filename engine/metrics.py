@@ -64,14 +64,13 @@ class RequestMetrics:
         tpot = self.tpot_ms
         return None if not tpot else 1000.0 / tpot
 
-    def record_positions(self, deepest_verified: int, num_accepted: int) -> None:
-        """Count one verification that went ``deepest_verified`` deep and accepted
-        ``num_accepted``."""
-        reached = min(deepest_verified, num_accepted + 1)
-        while len(self.reached) < reached:
+    def record_positions(self, num_reached: int, num_accepted: int) -> None:
+        """Count one verification that compared drafts at ``num_reached`` depths (`Verdict`)."""
+        assert num_accepted <= num_reached <= num_accepted + 1
+        while len(self.reached) < num_reached:
             self.reached.append(0)
             self.accepted.append(0)
-        for position in range(reached):
+        for position in range(num_reached):
             self.reached[position] += 1
             self.accepted[position] += position < num_accepted
 

@@ -15,6 +15,7 @@ Nothing here knows how anything is computed.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -128,6 +129,25 @@ class DraftTree:
 
 
 @dataclass(frozen=True, slots=True)
+class Scores:
+    """Next-token scores of the ``s`` scored rows of one slice.
+
+    ``ids`` int32[s, K] and ``logits`` float32[s, K] are the K largest, largest first, ties by lower
+    id. ``log_sum_exp`` float32[s] is over the whole vocabulary, ``log_sum_exp_t`` float32[s] the
+    same after multiplication by the slice's inverse temperature, ``entropy`` float32[s] in nats at
+    temperature one. ``full(i)`` gives all logits of scored row ``i``, float32[V]; it costs a copy
+    and is valid only until the backend's next ``forward``.
+    """
+
+    ids: IntArray
+    logits: FloatArray
+    log_sum_exp: FloatArray
+    log_sum_exp_t: FloatArray
+    entropy: FloatArray
+    full: Callable[[int], FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
 class TokenScore:
     """What the target said of one emitted token, before any processor and at temperature one."""
 
@@ -156,12 +176,16 @@ class Verdict:
     order, row 0 (the pending token) first; as many as there are emitted tokens, of which the last
     becomes the new pending token. Example: pending ``t``, draft chain ``a b c``; the target accepts
     ``a``, ``b`` and wants ``x`` instead of ``c``: kept rows ``[0, 1, 2]``, emitted ``a b x``.
+    ``num_verified`` counts the draft tokens in the pass, ``num_reached`` the depths at which at least one
+    of them was compared with the target's token: 3 in the example, and 2 if ``c`` had not been drafted
+    (a path that ends in a leaf, or in a stop, reaches no deeper).
     """
 
     seq: SeqId
     kept_rows: IntArray
     emitted: tuple[EmittedToken, ...]
     num_verified: int
+    num_reached: int = 0
     finish: FinishReason | None = None
 
     @property

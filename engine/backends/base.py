@@ -7,14 +7,14 @@ says which sequence a row belongs to and which rows survived, never where they l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.values import FloatArray, IntArray, SeqId, SliceKind, Verdict
+from engine.values import FloatArray, IntArray, Scores, SeqId, SliceKind, Verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,25 +74,6 @@ class Batch:
     def num_rows(self) -> int:
         """Rows of all slices together."""
         return sum(part.num_rows for part in self.slices)
-
-
-@dataclass(frozen=True, slots=True)
-class Scores:
-    """Next-token scores of the ``s`` scored rows of one slice.
-
-    ``ids`` int32[s, K] and ``logits`` float32[s, K] are the K largest, largest first, ties by lower
-    id. ``log_sum_exp`` float32[s] is over the whole vocabulary, ``log_sum_exp_t`` float32[s] the
-    same after multiplication by the slice's inverse temperature, ``entropy`` float32[s] in nats at
-    temperature one. ``full(i)`` gives all logits of scored row ``i``, float32[V]; it costs a copy
-    and is valid only until the backend's next ``forward``.
-    """
-
-    ids: IntArray
-    logits: FloatArray
-    log_sum_exp: FloatArray
-    log_sum_exp_t: FloatArray
-    entropy: FloatArray
-    full: Callable[[int], FloatArray]
 
 
 @dataclass(frozen=True, slots=True)

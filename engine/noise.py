@@ -1,0 +1,105 @@
+"""Noise that is looked up, not drawn: a pure function of seed, choice, position and token.
+
+A generator with a state gives its n-th caller the n-th number, so that a draw depends on how many
+came before it, and with speculation on how much was drafted. Here every number has an address:
+``(seed, choice)`` names a stream, ``position`` the place in the sequence (prompt included) of the
+token to be drawn, the token id the entry. Whoever asks for an address gets the same number,
+whatever else was asked for; a drafter that samples may look up the very noise that the target will
+use.
+
+The mixing function is the output function of SplitMix64 (Steele, Lea and Flood, "Fast splittable
+pseudorandom number generators", OOPSLA 2014, with the constants of D. Stafford's variant 13).
+Seed, choice and position are absorbed one after the other, and the entries of a position are the
+outputs of a SplitMix64 that starts at its key. This is not cryptography.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Float64Array = NDArray[np.float64]
+IdArray = NDArray[np.signedinteger[Any]]
+
+_MASK = (1 << 64) - 1
+_GAMMA = 0x9E3779B97F4A7C15
+_MIX_1 = 0xBF58476D1CE4E5B9
+_MIX_2 = 0x94D049BB133111EB
+_KEEP_52_BITS = 12
+_STEP = 2.0**-52
+
+
+class Lane(IntEnum):
+    """Separate noise for separate uses of one position: no number serves two decisions."""
+
+    TOKENS = 0
+    TAIL = 1
+
+
+class NoiseStream:
+    """The noise of one choice of one request."""
+
+    __slots__ = ("_lanes",)
+
+    def __init__(self, seed: int, choice: int = 0) -> None:
+        stream = _absorb(_absorb(0, seed), choice)
+        self._lanes = tuple(_absorb(stream, lane) for lane in Lane)
+
+    def uniform(self, position: int, ids: IdArray) -> Float64Array:
+        """float64[n], one number in the open interval (0, 1) for each token id of ids int[n]."""
+        mixed = ids.astype(np.uint64)
+        mixed += np.uint64(1)
+        mixed *= np.uint64(_GAMMA)
+        mixed += np.uint64(self._key(Lane.TOKENS, position))
+        _mix_in_place(mixed)
+        mixed >>= np.uint64(_KEEP_52_BITS)
+        # 52 bits and a half: n + 0.5 is exact in float64, so that neither 0 nor 1 can come out.
+        numbers = mixed.astype(np.float64)
+        numbers += 0.5
+        numbers *= _STEP
+        return numbers
+
+    def gumbel(self, position: int, ids: IdArray) -> Float64Array:
+        """float64[n], standard Gumbel noise for each token id: ``-log(-log(uniform))``.
+
+        The index of the largest ``log w + gumbel`` is a draw from the weights ``w`` (Gumbel 1954;
+        Maddison, Tarlow and Minka, "A* sampling", 2014).
+        """
+        numbers = self.uniform(position, ids)
+        np.log(numbers, out=numbers)
+        np.negative(numbers, out=numbers)
+        np.log(numbers, out=numbers)
+        return np.negative(numbers, out=numbers)
+
+    def tail_gumbel(self, position: int) -> float:
+        """Gumbel noise of the tokens beyond the ranking, taken together as one group."""
+        mixed = _mix(self._key(Lane.TAIL, position) + _GAMMA) >> _KEEP_52_BITS
+        return -math.log(-math.log((mixed + 0.5) * _STEP))
+
+    def _key(self, lane: Lane, position: int) -> int:
+        return _absorb(self._lanes[lane], position)
+
+
+def _absorb(key: int, value: int) -> int:
+    """A new key; for one ``key`` different values (below 2**64) never collide, for GAMMA is odd."""
+    return _mix(key + _GAMMA * (value + 1))
+
+
+def _mix(value: int) -> int:
+    value &= _MASK
+    value = ((value ^ (value >> 30)) * _MIX_1) & _MASK
+    value = ((value ^ (value >> 27)) * _MIX_2) & _MASK
+    return value ^ (value >> 31)
+
+
+def _mix_in_place(values: NDArray[np.uint64]) -> None:
+    """`_mix` over an array; unsigned arithmetic wraps by itself."""
+    values ^= values >> np.uint64(30)
+    values *= np.uint64(_MIX_1)
+    values ^= values >> np.uint64(27)
+    values *= np.uint64(_MIX_2)
+    values ^= values >> np.uint64(31)

@@ -29,7 +29,7 @@ _MASK = (1 << 64) - 1
 _GAMMA = 0x9E3779B97F4A7C15
 _MIX_1 = 0xBF58476D1CE4E5B9
 _MIX_2 = 0x94D049BB133111EB
-_KEEP_52_BITS = 12
+_DROP_12_BITS = 12
 _STEP = 2.0**-52
 
 
@@ -52,15 +52,14 @@ class NoiseStream:
     def uniform(self, position: int, ids: IdArray) -> Float64Array:
         """float64[n], one number in the open interval (0, 1) for each token id of ids int[n]."""
         mixed = ids.astype(np.uint64)
-        mixed += np.uint64(1)
-        mixed *= np.uint64(_GAMMA)
-        mixed += np.uint64(self._key(Lane.TOKENS, position))
+        mixed *= _GAMMA_0
+        mixed += np.uint64(_first_state(self._key(Lane.TOKENS, position)))
         _mix_in_place(mixed)
-        mixed >>= np.uint64(_KEEP_52_BITS)
+        mixed >>= _DROP_12
         # 52 bits and a half: n + 0.5 is exact in float64, so that neither 0 nor 1 can come out.
         numbers = mixed.astype(np.float64)
-        numbers += 0.5
-        numbers *= _STEP
+        numbers += _HALF_0
+        numbers *= _STEP_0
         return numbers
 
     def gumbel(self, position: int, ids: IdArray) -> Float64Array:
@@ -77,7 +76,7 @@ class NoiseStream:
 
     def tail_gumbel(self, position: int) -> float:
         """Gumbel noise of the tokens beyond the ranking, taken together as one group."""
-        mixed = _mix(self._key(Lane.TAIL, position) + _GAMMA) >> _KEEP_52_BITS
+        mixed = _mix(_first_state(self._key(Lane.TAIL, position))) >> _DROP_12_BITS
         return -math.log(-math.log((mixed + 0.5) * _STEP))
 
     def _key(self, lane: Lane, position: int) -> int:
@@ -86,20 +85,32 @@ class NoiseStream:
 
 def _absorb(key: int, value: int) -> int:
     """A new key; for one ``key`` different values (below 2**64) never collide, for GAMMA is odd."""
-    return _mix(key + _GAMMA * (value + 1))
+    return _mix((_first_state(key) + _GAMMA * value) & _MASK)
+
+
+def _first_state(key: int) -> int:
+    """SplitMix64 steps before it mixes, so that a key of 0 does not give 0."""
+    return (key + _GAMMA) & _MASK
 
 
 def _mix(value: int) -> int:
-    value &= _MASK
     value = ((value ^ (value >> 30)) * _MIX_1) & _MASK
     value = ((value ^ (value >> 27)) * _MIX_2) & _MASK
     return value ^ (value >> 31)
 
 
+# The same numbers as arrays of rank 0, made once: for the few dozen tokens of a row, turning Python
+# numbers into operands takes longer than the arithmetic.
+_GAMMA_0, _MIX_1_0, _MIX_2_0 = (np.array(n, np.uint64) for n in (_GAMMA, _MIX_1, _MIX_2))
+_SHIFT_30, _SHIFT_27, _SHIFT_31 = (np.array(n, np.uint64) for n in (30, 27, 31))
+_DROP_12 = np.array(_DROP_12_BITS, np.uint64)
+_HALF_0, _STEP_0 = np.array(0.5), np.array(_STEP)
+
+
 def _mix_in_place(values: NDArray[np.uint64]) -> None:
     """`_mix` over an array; unsigned arithmetic wraps by itself."""
-    values ^= values >> np.uint64(30)
-    values *= np.uint64(_MIX_1)
-    values ^= values >> np.uint64(27)
-    values *= np.uint64(_MIX_2)
-    values ^= values >> np.uint64(31)
+    values ^= values >> _SHIFT_30
+    values *= _MIX_1_0
+    values ^= values >> _SHIFT_27
+    values *= _MIX_2_0
+    values ^= values >> _SHIFT_31

@@ -79,7 +79,7 @@ class TokenDecider:
         logits = scores.logits[row].astype(np.float64)
         best = float(logits[0])
         return rank_top(
-            scores.ids[row].astype(np.int64),
+            scores.ids[row],
             (logits - best) * scale,
             float(scores.log_sum_exp_t[row]) - best * scale,
             self._state.vocab_size,
@@ -87,7 +87,7 @@ class TokenDecider:
 
     def _lowered_top(self, row: int, path: Sequence[int]) -> Ranking | None:
         """The K largest after processors that raise no logit; None if all fell too far."""
-        ids = self._scores.ids[row].astype(np.int64)
+        ids = self._scores.ids[row]
         logits = self._scores.logits[row].astype(np.float64)
         # What is not listed was no larger than the last one listed, and has not grown since.
         bound = logits[-1] if len(ids) < self._state.vocab_size else -np.inf

@@ -10,27 +10,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from engine.noise import Float64Array, NoiseStream
-
-Int64Array = NDArray[np.int64]
+from engine.noise import Float64Array, IdArray, NoiseStream
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """Tokens of one row after processors and temperature, best first, equal ones by lower id.
 
-    ``log_weights`` float64[n] belong to ``ids`` int64[n]; the first of them is 0. The first
+    ``log_weights`` float64[n] belong to ``ids`` int[n]; the first of them is 0. The first
     ``num_certain`` >= 1 tokens are the first of the whole row too; others, that are not listed,
-    may lie between the rest. ``log_total`` is the logarithm of the weight of the *whole* row, None
-    where it is not known.
+    may lie between the rest. ``outside`` is the weight of all tokens that are not listed, on the
+    same scale and not logarithmic; None where it is not known.
     """
 
-    ids: Int64Array
+    ids: IdArray
     log_weights: Float64Array
     num_certain: int
-    log_total: float | None
+    outside: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +46,11 @@ class Tail:
 class Distribution:
     """The target's next-token distribution after all processors and filters.
 
-    ``log_weights`` float64[n] belong to ``ids`` int64[n] and are not normalised. ``tail`` stands
+    ``log_weights`` float64[n] belong to ``ids`` int[n] and are not normalised. ``tail`` stands
     for all tokens that are not listed; None: they cannot come.
     """
 
-    ids: Int64Array
+    ids: IdArray
     log_weights: Float64Array
     tail: Tail | None
 
@@ -93,50 +90,48 @@ class Filters:
         As in GenAI, min-p and top-p see probabilities that top-k has normalised and min-p has not,
         and top-p keeps the token that crosses the threshold. ``row`` is for `Tail`.
         """
-        weights, log_total = ranking.log_weights, ranking.log_total
+        weights, outside = ranking.log_weights, ranking.outside
         num_certain = ranking.num_certain
-        complete = num_certain == self.vocab_size  # no token outside ``weights`` can come
+        complete = num_certain == self.vocab_size  # no token that is not in ``weights`` can come
         if self.top_k is not None and self.top_k < self.vocab_size:
             if self.top_k > num_certain:
                 return None
-            weights, complete = weights[: self.top_k], True
-            log_total = math.log(_total(weights))
+            weights, outside, complete = weights[: self.top_k], 0.0, True
+        kept = weights
         if self.min_p > 0.0:
             num_kept = int(np.count_nonzero(weights >= math.log(self.min_p)))
             if not complete and num_kept >= num_certain:
                 return None
-            weights, complete = weights[:num_kept], True
+            kept, complete = weights[:num_kept], True
         if self.top_p < 1.0:
-            if log_total is None:
+            if outside is None:
                 return None
-            cumulative = np.cumsum(np.exp(weights - log_total))
-            crossing = int(np.searchsorted(cumulative, self.top_p, side="right"))
+            threshold = self.top_p * (_total(weights) + outside)
+            crossing = int(np.searchsorted(np.cumsum(np.exp(kept)), threshold, side="right"))
             if not complete and crossing >= num_certain:
                 return None
-            weights, complete = weights[: crossing + 1], True
-        ids = ranking.ids[: len(weights)]
+            kept, complete = kept[: crossing + 1], True
+        ids = ranking.ids[: len(kept)]
         if complete:
-            return Distribution(ids, weights, None)
-        if log_total is None:
+            return Distribution(ids, kept, None)
+        if outside is None:
             return None
-        outside = math.exp(log_total) - _total(weights)
-        return Distribution(ids, weights, Tail(math.log(outside), row) if outside > 0.0 else None)
+        return Distribution(ids, kept, Tail(math.log(outside), row) if outside > 0.0 else None)
 
 
 def rank_top(
-    ids: Int64Array, log_weights: Float64Array, approximate_log_total: float, vocab_size: int
+    ids: IdArray, log_weights: Float64Array, approximate_log_total: float, vocab_size: int
 ) -> Ranking:
-    """The ranking of the K largest of a row, with a log-sum-exp of the whole row from elsewhere.
+    """The ranking of the K largest of a row, with the log-sum-exp of the whole row from elsewhere.
 
-    That number is in single precision and so has an error, which matters where the tail is light
-    and is large where temperature is low. But what is listed weighs no more than the whole row,
-    and no token that is not listed weighs more than the last that is: the total is held between
-    these bounds, which are closest where the error is largest.
+    That number is in single precision and so has an error, which matters where little lies outside
+    and is large where temperature is low. But the weight outside is not negative, and no token
+    there weighs more than the last one listed; the bounds are closest where the error is largest.
     """
-    listed = _total(log_weights)
-    at_most = listed + (vocab_size - len(ids)) * math.exp(float(log_weights[-1]))
-    log_total = min(max(approximate_log_total, math.log(listed)), math.log(at_most))
-    return Ranking(ids, log_weights, len(ids), log_total)
+    log_total = min(approximate_log_total, math.log(vocab_size))  # for no token weighs more than 1
+    at_most = (vocab_size - len(ids)) * math.exp(float(log_weights[-1]))
+    outside = min(max(math.exp(log_total) - _total(log_weights), 0.0), at_most)
+    return Ranking(ids, log_weights, len(ids), outside)
 
 
 def rank_row(log_weights: Float64Array, length: int) -> Ranking:
@@ -145,7 +140,9 @@ def rank_row(log_weights: Float64Array, length: int) -> Ranking:
     place = len(log_weights) - length
     reaching = np.flatnonzero(log_weights >= np.partition(log_weights, place)[place])
     ids = reaching[np.argsort(-log_weights[reaching], kind="stable")][:length]
-    return Ranking(ids, log_weights[ids], length, math.log(_total(log_weights)))
+    listed = log_weights[ids]
+    outside = max(_total(log_weights) - _total(listed), 0.0) if place else 0.0
+    return Ranking(ids, listed, length, outside)
 
 
 def _total(log_weights: Float64Array) -> float:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.config import GenerationConfig
-from engine.noise import Float64Array, NoiseStream
+from engine.noise import Float64Array, IdArray, NoiseStream
 
 Int64Array = NDArray[np.int64]
 
@@ -104,8 +104,8 @@ class SamplingState:
         """Whether a logit after ``path`` may differ from what the model said."""
         return self.penalises or self._holds_back(path)
 
-    def process(self, logits: Float64Array, ids: Int64Array, path: Sequence[int]) -> Float64Array:
-        """The logits float64[n] of the tokens ``ids`` int64[n] after ``path``, before any
+    def process(self, logits: Float64Array, ids: IdArray, path: Sequence[int]) -> Float64Array:
+        """The logits float64[n] of the tokens ``ids`` int[n] after ``path``, before any
         filter."""
         config = self.config
         if self._holds_back(path):

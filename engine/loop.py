@@ -1,0 +1,334 @@
+"""The engine: one thread that owns the models, and the order in which a step happens.
+
+    schedule -> draft -> budget -> target forward -> verify -> commit -> tell
+
+Other threads reach it through `Engine.submit`, `RequestHandle.cancel` and `Engine.close`, which
+leave a message; events come back on the engine's thread through the request's sink. Every request
+ends in a terminal event, whatever happens: a failed step ends the requests that were running with
+an error, gives back their cache rows, and the next request finds a working engine.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import count
+from queue import SimpleQueue
+from threading import Thread
+from time import perf_counter
+
+from engine.admission import Admission
+from engine.backends.base import Backend, Batch
+from engine.budget import StepTiming
+from engine.drafting import Draft, DraftStage
+from engine.errors import EngineStoppedError
+from engine.events import DraftRecord, Event, FailedEvent, FinishedEvent, GenerationRequest
+from engine.library.folder import ModelInfo
+from engine.plan import Plan
+from engine.sampling import TokenDecider
+from engine.scheduler import Schedule, Scheduler
+from engine.sequence import Sequence, Sink, StepRecord
+from engine.slices import prefill_slice, step_shape, take_in, verify_slice
+from engine.tokens import Tokenizer
+from engine.values import FinishReason, Scores, SeqId, Verdict
+from engine.verify import SampleThenMatch, verify
+
+_logger = logging.getLogger(__name__)
+
+_STARVED = (
+    "The key/value cache is full: {num_tokens} tokens of this answer fitted, and the cache holds "
+    "{total} for all answers; start with a larger cache_size."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class EngineStatus:
+    """A glance at the engine; the figures may be a step old."""
+
+    num_running: int
+    num_waiting: int
+    cache_total_tokens: int
+    cache_free_tokens: int
+
+    def to_json(self) -> dict[str, object]:
+        """The status as it stands in ``/paceline/v1/status``."""
+        return {
+            "num_running": self.num_running,
+            "num_waiting": self.num_waiting,
+            "cache_total_tokens": self.cache_total_tokens,
+            "cache_free_tokens": self.cache_free_tokens,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHandle:
+    """What the submitter of a request holds."""
+
+    request_id: str
+    _cancel: Callable[[], None]
+
+    def cancel(self) -> None:
+        """End every choice of the request within a step; harmless when it has ended already."""
+        self._cancel()
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What an engine is put together from; see ``engine/load.py``."""
+
+    model: ModelInfo
+    plan: Plan
+    tokenizer: Tokenizer
+    model_defaults: Mapping[str, object]
+    backend: Backend
+    drafting: DraftStage
+    admission: Admission
+    max_rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Submit:
+    sequences: tuple[Sequence, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Cancel:
+    request_id: str
+
+
+class _Close: ...
+
+
+_Message = _Submit | _Cancel | _Close
+
+
+class Engine:
+    """One loaded model, serving any number of requests at once."""
+
+    def __init__(self, parts: Parts) -> None:
+        self.model = parts.model
+        self.plan = parts.plan
+        self.tokenizer = parts.tokenizer
+        self.model_defaults = parts.model_defaults
+        self._backend = parts.backend
+        self._drafting = parts.drafting
+        self._admission = parts.admission
+        self._scheduler = Scheduler(
+            parts.backend.cache, parts.max_rows, parts.backend.capabilities.max_sequences
+        )
+        self._sequences: dict[SeqId, Sequence] = {}
+        self._seq_ids = count()
+        self._messages: SimpleQueue[_Message] = SimpleQueue()
+        self._closed = False
+        self._thread = Thread(target=self._run, name="paceline-engine", daemon=True)
+        self._thread.start()
+
+    def submit(self, request: GenerationRequest, sink: Sink) -> RequestHandle:
+        """Start answering ``request``.
+
+        ``sink`` is called on the engine's thread and must return at once: step events, then a
+        `FinishedEvent` for each choice, or one `FailedEvent` for the whole request.
+
+        Raises:
+            PacelineError: what can be known at once: the prompt does not fit into the context or
+            the
+                cache, an option that drafter or backend cannot honour, an unknown drafter, or the
+                engine is closed.
+        """
+        if self._closed:
+            raise EngineStoppedError("The engine is closed; start it again.")
+        choices = self._admission.choices(request)
+        sequences = tuple(
+            Sequence(next(self._seq_ids), request, sink, choice) for choice in choices
+        )
+        self._messages.put(_Submit(sequences))
+        return RequestHandle(
+            request.request_id, lambda: self._messages.put(_Cancel(request.request_id))
+        )
+
+    def status(self) -> EngineStatus:
+        """How busy the engine is. Safe from any thread."""
+        cache = self._backend.cache
+        return EngineStatus(
+            num_running=self._scheduler.num_running,
+            num_waiting=self._scheduler.num_waiting,
+            cache_total_tokens=cache.total_tokens,
+            cache_free_tokens=cache.free_tokens,
+        )
+
+    def close(self) -> None:
+        """End every open request with an error, stop the thread, and give back the model."""
+        if self._closed:
+            return
+        self._closed = True
+        self._messages.put(_Close())
+        self._thread.join()
+
+    # Everything below runs on the engine's thread.
+
+    def _run(self) -> None:
+        while self._take_messages():
+            try:
+                self._step()
+            except Exception:
+                _logger.exception("A step failed; its requests end with an error.")
+                self._fail_all("The engine failed in the middle of a step; ask again.")
+        self._fail_all("The engine was closed before the answer was complete.")
+        self._backend.close()
+
+    def _take_messages(self) -> bool:
+        """Act on all messages, waiting for one while there is nothing to do. False: close."""
+        while not self._sequences or not self._messages.empty():
+            match self._messages.get():
+                case _Close():
+                    return False
+                case _Submit(sequences):
+                    for sequence in sequences:
+                        self._sequences[sequence.seq] = sequence
+                        self._scheduler.add(sequence)
+                case _Cancel(request_id):
+                    for sequence in self._of_request(request_id):
+                        self._end(sequence, FinishReason.CANCELLED)
+        return True
+
+    def _step(self) -> None:
+        started = perf_counter()
+        schedule = self._scheduler.schedule()
+        if schedule.starved is not None:
+            self._end_starved(self._sequences[schedule.starved])
+            return
+        answers = [self._sequences[seq] for seq in schedule.verify]
+        shape = step_shape(schedule, self._sequences)
+        drafts, draft_ms = self._drafting.propose(answers, shape)
+        drafts = [
+            self._reserve(answer, draft) for answer, draft in zip(answers, drafts, strict=True)
+        ]
+        batch = Batch(
+            tuple(
+                [
+                    *map(verify_slice, answers, drafts),
+                    *(
+                        prefill_slice(self._sequences[share.seq], share)
+                        for share in schedule.prefill
+                    ),
+                ]
+            )
+        )
+        before = perf_counter()
+        output = self._backend.forward(batch)
+        verify_ms = 1000.0 * (perf_counter() - before)
+        answered = self._verify(schedule, drafts, output.scores)
+        self._backend.commit([verdict for _, _, verdict in answered[: len(answers)]])
+        for answer, _, verdict in answered[: len(answers)]:
+            answer.num_computed += len(verdict.kept_rows)
+        chunks = [take_in(self._sequences[part.seq], part) for part in batch.slices[len(answers) :]]
+        timing = StepTiming(
+            rows=batch.num_rows,
+            context_len=shape.context_len,
+            verify_ms=verify_ms,
+            draft_ms=draft_ms,
+            contains_prefill=bool(chunks),
+        )
+        self._drafting.observe(answered, chunks, timing)
+        overhead_ms = 1000.0 * (perf_counter() - started) - draft_ms - verify_ms
+        for answer, draft, verdict in answered:
+            answer.record(verdict, _step_record(draft, draft_ms, verify_ms, overhead_ms))
+            if verdict.finish is not None:
+                self._end(answer, verdict.finish)
+
+    def _reserve(self, answer: Sequence, draft: Draft) -> Draft:
+        """Make room for the rows of the draft; without room, the step decodes plainly."""
+        if not len(draft.kept):
+            return draft
+        length = answer.num_computed + 1 + len(draft.kept)
+        if not self._backend.cache.can_reserve(answer.seq, length):
+            return draft.dropped("plain: the cache has no room for a draft")
+        self._backend.cache.reserve(answer.seq, length)
+        return draft
+
+    def _verify(
+        self, schedule: Schedule, drafts: list[Draft], scores: tuple[Scores, ...]
+    ) -> list[tuple[Sequence, Draft, Verdict]]:
+        """A verdict for each sequence that emits in this step: answers first, then prompts that
+        have been read to their end."""
+        first = Draft.none("plain: the first token")
+        last_chunks = [(share.seq, first, share.is_last) for share in schedule.prefill]
+        parts = [(seq, draft, True) for seq, draft in zip(schedule.verify, drafts, strict=True)]
+        answered: list[tuple[Sequence, Draft, Verdict]] = []
+        for (seq, draft, emits), mine in zip([*parts, *last_chunks], scores, strict=True):
+            if emits:
+                answer = self._sequences[seq]
+                rule = SampleThenMatch(TokenDecider(answer.sampling, mine))
+                answered.append((answer, draft, verify(seq, draft.tree, rule, answer.on_token)))
+        return answered
+
+    def _end_starved(self, answer: Sequence) -> None:
+        total = self._backend.cache.total_tokens
+        note = _STARVED.format(num_tokens=answer.num_tokens, total=total)
+        self._end(answer, FinishReason.LENGTH, note)
+
+    def _end(self, answer: Sequence, reason: FinishReason, note: str | None = None) -> None:
+        self._forget(answer)
+        answer.finish(reason, note)
+
+    def _forget(self, answer: Sequence) -> None:
+        del self._sequences[answer.seq]
+        self._scheduler.remove(answer.seq)
+        self._drafting.release(answer)
+        self._backend.release(answer.seq)
+
+    def _fail_all(self, message: str) -> None:
+        error = FailedEvent(EngineStoppedError(message))
+        told: set[str] = set()
+        for answer in list(self._sequences.values()):
+            self._forget(answer)
+            if answer.request.request_id not in told:
+                told.add(answer.request.request_id)
+                answer.sink(error)
+
+    def _of_request(self, request_id: str) -> list[Sequence]:
+        return [
+            answer for answer in self._sequences.values() if answer.request.request_id == request_id
+        ]
+
+
+def stream(engine: Engine, request: GenerationRequest) -> Iterator[Event]:
+    """Submit ``request`` and yield its events to the last; leaving early cancels it.
+
+    Raises:
+        PacelineError: as `Engine.submit`. A failure on the way is a `FailedEvent`, not raised.
+    """
+    events: SimpleQueue[Event] = SimpleQueue()
+    handle = engine.submit(request, events.put)
+    num_open = request.config.num_return_sequences
+    try:
+        while num_open:
+            event = events.get()
+            match event:
+                case FinishedEvent():
+                    num_open -= 1
+                case FailedEvent():
+                    num_open = 0
+                case _:
+                    pass
+            yield event
+    finally:
+        if num_open:
+            handle.cancel()
+
+
+def _step_record(draft: Draft, draft_ms: float, verify_ms: float, overhead_ms: float) -> StepRecord:
+    proposed = draft.proposed
+    return StepRecord(
+        draft=DraftRecord(
+            tokens=tuple(proposed.tokens.tolist()),
+            parents=tuple(proposed.parents.tolist()),
+            survival=tuple(draft.survival.tolist()),
+        ),
+        verified=tuple(draft.kept.tolist()),
+        reason=draft.reason,
+        draft_ms=draft_ms,
+        verify_ms=verify_ms,
+        overhead_ms=overhead_ms,
+    )

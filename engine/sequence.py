@@ -1,0 +1,170 @@
+"""One choice of one request, from submission to its last token: its tokens, text, counters and
+stops.
+
+Mutable, and touched by the engine's thread alone. It knows when it ends; it does not know the
+cache, the model or the drafter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+
+from engine.tokens import TextStream
+
+from engine.events import DraftRecord, Event, FinishedEvent, GenerationRequest, StepEvent
+from engine.metrics import RequestMetrics
+from engine.sampling import SamplingState
+from engine.values import EmittedToken, FinishReason, SeqId, Verdict
+
+Sink = Callable[[Event], None]
+"""Told of each event on the engine's thread; must return at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftMode:
+    """How a sequence drafts: by which drafter (None: not at all), and how long where that is fixed
+    (None: the budget decides at every step)."""
+
+    drafter: str | None
+    fixed_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What one choice needs beside its request. ``echo`` is the prompt's text where it was asked
+    for, ``max_new_tokens`` is already cut to what the context holds."""
+
+    index: int
+    mode: DraftMode
+    max_new_tokens: int
+    vocab_size: int
+    stream: TextStream
+    echo: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecord:
+    """What one step did for one sequence, beside its verdict. Times in milliseconds."""
+
+    draft: DraftRecord
+    verified: tuple[int, ...]
+    reason: str
+    draft_ms: float
+    verify_ms: float
+    overhead_ms: float
+
+
+class Sequence:
+    """One running choice; ``num_computed`` is ``L`` of the state convention once the prompt is
+    read."""
+
+    def __init__(self, seq: SeqId, request: GenerationRequest, sink: Sink, choice: Choice) -> None:
+        config = request.config
+        self.seq = seq
+        self.request = request
+        self.sink = sink
+        self.mode = choice.mode
+        self.prompt = request.prompt_ids
+        self.num_computed = 0
+        self.sampling = SamplingState(config, self.prompt, choice.vocab_size, choice.index)
+        self.metrics = RequestMetrics(prompt_tokens=len(self.prompt))
+        self._choice = choice
+        self._stop_ids = frozenset[int]() if config.ignore_eos else config.stop_token_ids
+        self._tokens: list[EmittedToken] = []
+        self._token_texts: list[str] = []
+        self._pieces = [choice.echo]
+        self._num_told = 0  # pieces that a step event has carried
+        self._started = perf_counter()
+
+    @property
+    def prompt_len(self) -> int:
+        """Tokens of the prompt."""
+        return len(self.prompt)
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of prompt and answer, the pending token included."""
+        return self.prompt_len + len(self._tokens)
+
+    @property
+    def num_left(self) -> int:
+        """Tokens that may still be emitted."""
+        return self._choice.max_new_tokens - len(self._tokens)
+
+    @property
+    def pending_token(self) -> int:
+        """The token that has no cache row yet."""
+        return self._tokens[-1].token if self._tokens else self.prompt[-1]
+
+    def on_token(self, token: int) -> FinishReason | None:
+        """Take in one token's text and say whether the sequence ends with it; `verify.OnToken`."""
+        self.metrics.num_generated_tokens += 1
+        delta = self._choice.stream.push(token, is_stop=token in self._stop_ids)
+        self._pieces.append(delta.text)
+        self._token_texts.append(delta.token_text)
+        if delta.stopped:
+            return FinishReason.STOP
+        if self.metrics.num_generated_tokens >= self._choice.max_new_tokens:
+            return FinishReason.LENGTH
+        return None
+
+    def record(self, verdict: Verdict, step: StepRecord) -> None:
+        """Take over the tokens of a step, whose text `on_token` has seen, and tell of them."""
+        first = len(self._tokens)
+        self._tokens.extend(verdict.emitted)
+        self.sampling.commit(token.token for token in verdict.emitted)
+        now_ms = self._count(verdict, step)
+        text = "".join(self._pieces[self._num_told :])
+        self._num_told = len(self._pieces)
+        self.sink(
+            StepEvent(
+                choice=self._choice.index,
+                t_ms=now_ms,
+                text=text,
+                emitted=verdict.emitted,
+                token_texts=tuple(self._token_texts[first:]),
+                drafter=self.mode.drafter if step.draft.tokens else None,
+                draft=step.draft,
+                verified=step.verified,
+                reason=step.reason,
+                draft_ms=step.draft_ms,
+                verify_ms=step.verify_ms,
+                overhead_ms=step.overhead_ms,
+            )
+        )
+
+    def finish(self, reason: FinishReason, note: str | None = None) -> None:
+        """Tell that the sequence has ended; ``note`` is a sentence for people."""
+        tail = self._choice.stream.finish()
+        self.sink(
+            FinishedEvent(
+                choice=self._choice.index,
+                finish_reason=reason,
+                text="".join(self._pieces) + tail,
+                tail="".join(self._pieces[self._num_told :]) + tail,
+                token_ids=tuple(token.token for token in self._tokens),
+                tokens=tuple(self._tokens),
+                token_texts=tuple(self._token_texts),
+                metrics=self.metrics,
+                notes=() if note is None else (note,),
+            )
+        )
+
+    def _count(self, verdict: Verdict, step: StepRecord) -> float:
+        """Add one step to the metrics; returns milliseconds since submission."""
+        now_ms = 1000.0 * (perf_counter() - self._started)
+        metrics = self.metrics
+        if metrics.num_target_steps == 0:
+            metrics.ttft_ms = now_ms
+        metrics.last_token_ms = now_ms
+        metrics.num_target_steps += 1
+        metrics.num_draft_tokens += len(step.draft.tokens)
+        metrics.num_verified_tokens += verdict.num_verified
+        metrics.num_accepted_tokens += verdict.num_accepted
+        metrics.record_positions(verdict.num_reached, verdict.num_accepted)
+        metrics.draft_ms += step.draft_ms
+        metrics.verify_ms += step.verify_ms
+        metrics.overhead_ms += step.overhead_ms
+        return now_ms

@@ -1,0 +1,203 @@
+"""The paged backend on the real small model, with an f32 cache and f32 inference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import openvino as ov
+import pytest
+
+from engine.backends.base import Batch, Scores, Slice
+from engine.backends.paged import PagedBackend, PagedSettings
+from engine.config import CachePrecision
+from engine.errors import CacheTooSmallError, ModelUnusableError
+from engine.values import FloatArray, SliceKind, Verdict
+
+PROMPT = np.random.default_rng(7).integers(1000, 40000, 70).astype(np.int32)
+TOLERANCE = 5e-4
+"""Largest difference of a logit between two ways to batch the same rows; logits reach about 30."""
+
+
+@pytest.fixture(scope="module")
+def backend(smollm2: Path) -> Iterator[PagedBackend]:
+    core = ov.Core()
+    settings = PagedSettings(
+        device="CPU",
+        cache_precision=CachePrecision.F32,
+        cache_bytes=64 << 20,
+        max_sequences=8,
+        inference_precision="f32",
+    )
+    backend = PagedBackend(core, core.read_model(smollm2 / "openvino_model.xml"), settings)
+    yield backend
+    backend.close()
+
+
+class Feeder:
+    """One sequence on the backend, fed by hand."""
+
+    def __init__(self, backend: PagedBackend, seq: int, prompt: np.ndarray = PROMPT) -> None:
+        self.backend = backend
+        self.seq = seq
+        self.length = 0
+        backend.release(seq)
+        backend.forward(Batch((self.prefill(prompt),)))
+
+    def slice(
+        self, tokens: list[int], parents: list[int] | None = None, depths: list[int] | None = None
+    ) -> Slice:
+        n = len(tokens)
+        self.backend.cache.reserve(self.seq, self.length + n)
+        offsets = np.arange(n) if depths is None else np.array(depths)
+        return Slice(
+            seq=self.seq,
+            kind=SliceKind.VERIFY,
+            past_len=self.length,
+            tokens=np.array(tokens, np.int32),
+            positions=(self.length + offsets)[None].astype(np.int64),
+            scored=np.arange(n, dtype=np.int32),
+            parents=None if parents is None else np.array(parents, np.int32),
+        )
+
+    def prefill(self, tokens: np.ndarray) -> Slice:
+        n = len(tokens)
+        self.backend.cache.reserve(self.seq, self.length + n)
+        positions = (self.length + np.arange(n, dtype=np.int64))[None]
+        scored = np.array([n - 1], np.int32)
+        part = Slice(self.seq, SliceKind.PREFILL, self.length, tokens, positions, scored)
+        self.length += n
+        return part
+
+    def verify(self, tokens: list[int], **tree: list[int]) -> FloatArray:
+        """Logits float32[n, V]; nothing is kept."""
+        return full(self.backend.forward(Batch((self.slice(tokens, **tree),))).scores[0])
+
+    def keep(self, rows: list[int]) -> None:
+        self.backend.commit([Verdict(self.seq, np.array(rows, np.int32), (), 0)])
+        self.length += len(rows)
+
+
+def full(scores: Scores) -> FloatArray:
+    return np.stack([scores.full(row) for row in range(len(scores.ids))])
+
+
+def test_summaries_agree_with_the_whole_row(backend: PagedBackend) -> None:
+    feeder = Feeder(backend, 1)
+    part = feeder.slice([5, 1000])
+    part = Slice(
+        part.seq, part.kind, part.past_len, part.tokens, part.positions, part.scored,
+        inverse_temperature=1.25,
+    )  # fmt: skip
+    scores = backend.forward(Batch((part,))).scores[0]
+    rows = full(scores).astype(np.float64)
+    order = np.argsort(-rows, axis=1, kind="stable")[:, : scores.ids.shape[1]]
+    log_sum_exp = np.log(np.exp(rows).sum(axis=1))
+    probs = np.exp(rows - log_sum_exp[:, None])
+    assert np.array_equal(scores.ids, order)
+    assert np.array_equal(scores.logits, np.take_along_axis(rows, order, axis=1))
+    np.testing.assert_allclose(scores.log_sum_exp, log_sum_exp, rtol=1e-5)
+    np.testing.assert_allclose(scores.log_sum_exp_t, np.log(np.exp(1.25 * rows).sum(axis=1)), 1e-5)
+    np.testing.assert_allclose(scores.entropy, -(probs * np.log(probs)).sum(axis=1), rtol=1e-4)
+
+
+@pytest.mark.parametrize("block", [2, 3, 4, 8])
+def test_blocks_of_rows_score_as_one_row_after_another(backend: PagedBackend, block: int) -> None:
+    tokens = PROMPT[:24].tolist()
+    feeder = Feeder(backend, 1)
+    single: list[FloatArray] = []
+    for token in tokens:
+        single.append(feeder.verify([token])[0])
+        feeder.keep([0])
+    feeder = Feeder(backend, 2)
+    blocks: list[FloatArray] = []
+    for begin in range(0, len(tokens), block):
+        rows = feeder.verify(tokens[begin : begin + block])
+        blocks.extend(rows)
+        feeder.keep(list(range(len(rows))))
+    assert np.abs(np.stack(single) - np.stack(blocks)).max() < TOLERANCE
+    assert [row.argmax() for row in single] == [row.argmax() for row in blocks]
+
+
+def test_rejected_rows_leave_no_trace(backend: PagedBackend) -> None:
+    untouched = Feeder(backend, 1).verify([5])
+    feeder = Feeder(backend, 2)
+    feeder.verify([5, 3000, 4000, 7, 8])
+    feeder.keep([0])
+    feeder.backend.restore(2, len(PROMPT))
+    feeder.length = len(PROMPT)
+    assert np.array_equal(untouched, feeder.verify([5]))
+
+
+def test_each_branch_of_a_tree_scores_as_if_it_were_alone(backend: PagedBackend) -> None:
+    chains = {branch: Feeder(backend, 1).verify([5, *branch]) for branch in ((6, 7), (8, 9))}
+    tree = Feeder(backend, 2).verify(
+        [5, 6, 8, 7, 9], parents=[-1, 0, 0, 1, 2], depths=[0, 1, 1, 2, 2]
+    )
+    assert np.abs(tree[[0, 1, 3]] - chains[6, 7]).max() < TOLERANCE
+    assert np.abs(tree[[0, 2, 4]] - chains[8, 9]).max() < TOLERANCE
+    assert np.abs(tree[1] - tree[2]).max() > 1.0  # the branches do differ
+
+
+def test_the_accepted_path_of_a_tree_goes_on_as_a_chain_would(backend: PagedBackend) -> None:
+    chain = Feeder(backend, 1)
+    chain.verify([5, 8, 9])
+    chain.keep([0, 1, 2])
+    tree = Feeder(backend, 2)
+    tree.verify([5, 6, 8, 7, 9], parents=[-1, 0, 0, 1, 2], depths=[0, 1, 1, 2, 2])
+    tree.keep([0, 2, 4])
+    assert np.abs(chain.verify([77]) - tree.verify([77])).max() < TOLERANCE
+
+
+def test_sequences_of_one_batch_do_not_touch_each_other(backend: PagedBackend) -> None:
+    alone = Feeder(backend, 1).verify([5, 6])
+    first, second = Feeder(backend, 2), Feeder(backend, 3, PROMPT[::-1].copy())
+    newcomer = Feeder.__new__(Feeder)
+    newcomer.backend, newcomer.seq, newcomer.length = backend, 4, 0
+    backend.release(4)
+    output = backend.forward(
+        Batch(
+            (
+                second.slice([9, 6, 8], [-1, 0, 0], [0, 1, 1]),
+                newcomer.prefill(PROMPT[:33]),
+                first.slice([5, 6]),
+            )
+        )
+    )
+    assert np.abs(full(output.scores[2]) - alone).max() < TOLERANCE
+
+
+def test_scores_of_an_earlier_pass_are_not_mistaken_for_new_ones(backend: PagedBackend) -> None:
+    feeder = Feeder(backend, 1)
+    scores = backend.forward(Batch((feeder.slice([5]),))).scores[0]
+    feeder.verify([6])
+    with pytest.raises(AssertionError, match="gone"):
+        scores.full(0)
+
+
+def test_refuses_rows_beyond_what_was_reserved(backend: PagedBackend) -> None:
+    feeder = Feeder(backend, 1)
+    part = feeder.slice([5] * 3)
+    backend.cache.trim(1, len(PROMPT))
+    too_long = Slice(
+        1, SliceKind.VERIFY, part.past_len, np.zeros(64, np.int32),
+        np.arange(64)[None], np.arange(64, dtype=np.int32),
+    )  # fmt: skip
+    with pytest.raises(AssertionError, match="reserved"):
+        backend.forward(Batch((too_long,)))
+
+
+def test_a_model_without_attention_is_named_as_such() -> None:
+    parameter = ov.opset13.parameter([-1, 4], ov.Type.f32, name="input_ids")
+    model = ov.Model([ov.opset13.result(parameter)], [parameter], "no attention")
+    settings = PagedSettings("CPU", CachePrecision.F16, 1 << 20, 1)
+    with pytest.raises(ModelUnusableError, match="export it again|no attention layer"):
+        PagedBackend(ov.Core(), model, settings)
+
+
+def test_a_cache_below_one_block_is_refused_with_both_figures(smollm2: Path) -> None:
+    core = ov.Core()
+    settings = PagedSettings("CPU", CachePrecision.F16, 1000, 1)
+    with pytest.raises(CacheTooSmallError, match=r"1000 bytes.*737280 bytes"):
+        PagedBackend(core, core.read_model(smollm2 / "openvino_model.xml"), settings)

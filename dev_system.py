@@ -80,7 +80,7 @@ def python_fault(version: Sequence[int], oldest: Sequence[int]) -> str | None:
     if tuple(version) >= tuple(oldest):
         return None
     wanted, found = (".".join(map(str, numbers)) for numbers in (oldest, version))
-    return f"Paceline needs Python {wanted} or newer and this is {found}; start dev.py with a newer one."
+    return f"Paceline needs Python {wanted} or newer and this is {found}; start it with another."
 
 
 def require_display(environ: Mapping[str, str], system: str) -> None:

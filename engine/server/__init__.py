@@ -1,0 +1,1 @@
+"""The local OpenAI-compatible server, and the administration that the window needs."""

@@ -1,0 +1,65 @@
+"""Log probabilities of emitted tokens, in the two forms that OpenAI has for them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engine.tokens import Tokenizer
+from engine.values import EmittedToken
+
+LOWEST_LOGPROB = -9999.0
+"""Stands for minus infinity, which JSON cannot hold; OpenAI uses the same number."""
+
+_HALF_A_CHARACTER = "\ufffd"
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTexts:
+    """Emitted tokens and the text of each."""
+
+    tokens: Sequence[EmittedToken]
+    texts: Sequence[str]
+
+    def chat(self, tokenizer: Tokenizer) -> dict[str, object]:
+        """``{"content": [{token, logprob, bytes, top_logprobs}, ...], "refusal": null}``."""
+        content = [
+            _entry(text, token.score.logprob)
+            | {
+                "top_logprobs": [
+                    _entry(tokenizer.token_text(other), logprob)
+                    for other, logprob in token.score.top
+                ]
+            }
+            for token, text in zip(self.tokens, self.texts, strict=True)
+        ]
+        return {"content": content, "refusal": None}
+
+    def completion(self, tokenizer: Tokenizer, offset: int) -> dict[str, object]:
+        """Parallel lists with one entry a token; ``text_offset`` counts characters of the answer.
+
+        ``top_logprobs`` always has the emitted token beside the most likely ones, as OpenAI's has.
+        """
+        offsets: list[int] = []
+        tops: list[dict[str, float]] = []
+        for token, text in zip(self.tokens, self.texts, strict=True):
+            offsets.append(offset)
+            offset += len(text)
+            top = {tokenizer.token_text(other): _finite(score) for other, score in token.score.top}
+            tops.append({text: _finite(token.score.logprob)} | top)
+        return {
+            "tokens": list(self.texts),
+            "token_logprobs": [_finite(token.score.logprob) for token in self.tokens],
+            "top_logprobs": tops,
+            "text_offset": offsets,
+        }
+
+
+def _entry(text: str, logprob: float) -> dict[str, object]:
+    """``bytes`` is null for a token with a part of a character: its text does not tell them."""
+    whole = None if _HALF_A_CHARACTER in text else list(text.encode("utf-8", "replace"))
+    return {"token": text, "logprob": _finite(logprob), "bytes": whole}
+
+
+def _finite(logprob: float) -> float:
+    return logprob if logprob > LOWEST_LOGPROB else LOWEST_LOGPROB

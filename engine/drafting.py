@@ -6,7 +6,7 @@ numbers. A sequence that does not draft costs nothing here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 
@@ -15,6 +15,9 @@ from engine.drafters import create_drafter
 from engine.drafters.base import NO_LIMIT, DraftContext, Drafter, DraftLimit, PrefillChunk
 from engine.sequence import Sequence as Answer
 from engine.values import DraftTree, FloatArray, IntArray, SeqId, Verdict
+
+MakeDrafter = Callable[[str], Drafter | None]
+"""A drafter by its name; raises `UnknownDrafterError`."""
 
 _EMPTY = DraftTree.empty()
 
@@ -58,8 +61,9 @@ class StepShape:
 class DraftStage:
     """All drafters in use, and the budget over them. Used from the engine's thread only."""
 
-    def __init__(self, budget: Budget) -> None:
+    def __init__(self, budget: Budget, make: MakeDrafter = create_drafter) -> None:
         self._budget = budget
+        self._make = make
         self._drafters: dict[str, Drafter] = {}
 
     def propose(self, answers: Sequence[Answer], shape: StepShape) -> tuple[list[Draft], float]:
@@ -145,7 +149,7 @@ class DraftStage:
 
     def _drafter(self, name: str) -> Drafter:
         if name not in self._drafters:
-            drafter = create_drafter(name)
+            drafter = self._make(name)
             assert drafter is not None, "a sequence without drafter has None for its name"
             self._drafters[name] = drafter
         return self._drafters[name]

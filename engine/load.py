@@ -24,7 +24,7 @@ from engine.errors import ModelUnusableError
 from engine.library.folder import MODEL_FILES, ModelInfo, model_defaults, read_model_folder
 from engine.loop import Engine, Parts
 from engine.plan import Plan, make_plan
-from engine.tokens import Tokenizer, preload
+from engine.tokens import Tokenizer
 from engine.values import SliceKind
 
 _logger = logging.getLogger(__name__)
@@ -47,8 +47,6 @@ def load_engine(config: EngineConfig, progress: Progress = _logger.info) -> Engi
     plan = make_plan(model, detect_devices(core), config)
     with ThreadPoolExecutor(thread_name_prefix="paceline-load") as pool:
         tokenizer = pool.submit(Tokenizer.load, model.path)
-        if model.has_chat_template:
-            pool.submit(preload)
         progress(f"Compiling {model.name} for {plan.device}")
         backend = _load_backend(core, model, plan, config)
         progress("Reading the tokenizer")

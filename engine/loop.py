@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
 from queue import SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from time import perf_counter
 
 from engine.admission import Admission
@@ -121,6 +121,7 @@ class Engine:
         self._seq_ids = count()
         self._messages: SimpleQueue[_Message] = SimpleQueue()
         self._closed = False
+        self._door = Lock()  # nothing is submitted behind the message that closes
         self._thread = Thread(target=self._run, name="paceline-engine", daemon=True)
         self._thread.start()
 
@@ -132,17 +133,18 @@ class Engine:
 
         Raises:
             PacelineError: what can be known at once: the prompt does not fit into the context or
-            the
-                cache, an option that drafter or backend cannot honour, an unknown drafter, or the
-                engine is closed.
+                the cache, an option that drafter or backend cannot honour, an unknown drafter, or
+                the engine is closed.
         """
-        if self._closed:
-            raise EngineStoppedError("The engine is closed; start it again.")
         choices = self._admission.choices(request)
+        guarded = _guarded(sink)
         sequences = tuple(
-            Sequence(next(self._seq_ids), request, sink, choice) for choice in choices
+            Sequence(next(self._seq_ids), request, guarded, choice) for choice in choices
         )
-        self._messages.put(_Submit(sequences))
+        with self._door:
+            if self._closed:
+                raise EngineStoppedError("The engine is closed; start it again.")
+            self._messages.put(_Submit(sequences))
         return RequestHandle(
             request.request_id, lambda: self._messages.put(_Cancel(request.request_id))
         )
@@ -159,10 +161,10 @@ class Engine:
 
     def close(self) -> None:
         """End every open request with an error, stop the thread, and give back the model."""
-        if self._closed:
-            return
-        self._closed = True
-        self._messages.put(_Close())
+        with self._door:
+            if not self._closed:
+                self._closed = True
+                self._messages.put(_Close())
         self._thread.join()
 
     # Everything below runs on the engine's thread.
@@ -185,12 +187,18 @@ class Engine:
                     return False
                 case _Submit(sequences):
                     for sequence in sequences:
-                        self._sequences[sequence.seq] = sequence
-                        self._scheduler.add(sequence)
+                        self._start(sequence)
                 case _Cancel(request_id):
                     for sequence in self._of_request(request_id):
                         self._end(sequence, FinishReason.CANCELLED)
         return True
+
+    def _start(self, answer: Sequence) -> None:
+        if answer.num_left == 0:  # an echo of the prompt, and no more
+            answer.finish(FinishReason.LENGTH)
+            return
+        self._sequences[answer.seq] = answer
+        self._scheduler.add(answer)
 
     def _step(self) -> None:
         started = perf_counter()
@@ -198,23 +206,15 @@ class Engine:
         if schedule.starved is not None:
             self._end_starved(self._sequences[schedule.starved])
             return
+        assert not schedule.is_empty
         answers = [self._sequences[seq] for seq in schedule.verify]
         shape = step_shape(schedule, self._sequences)
         drafts, draft_ms = self._drafting.propose(answers, shape)
         drafts = [
             self._reserve(answer, draft) for answer, draft in zip(answers, drafts, strict=True)
         ]
-        batch = Batch(
-            tuple(
-                [
-                    *map(verify_slice, answers, drafts),
-                    *(
-                        prefill_slice(self._sequences[share.seq], share)
-                        for share in schedule.prefill
-                    ),
-                ]
-            )
-        )
+        prompts = [prefill_slice(self._sequences[one.seq], one) for one in schedule.prefill]
+        batch = Batch((*map(verify_slice, answers, drafts), *prompts))
         before = perf_counter()
         output = self._backend.forward(batch)
         verify_ms = 1000.0 * (perf_counter() - before)
@@ -291,6 +291,18 @@ class Engine:
         return [
             answer for answer in self._sequences.values() if answer.request.request_id == request_id
         ]
+
+
+def _guarded(sink: Sink) -> Sink:
+    """A sink whose failure is its own: the other requests of the step go on."""
+
+    def guarded(event: Event) -> None:
+        try:
+            sink(event)
+        except Exception:
+            _logger.exception("Whoever listens to a request failed on an event.")
+
+    return guarded
 
 
 def stream(engine: Engine, request: GenerationRequest) -> Iterator[Event]:

@@ -101,7 +101,10 @@ class Sequence:
     def on_token(self, token: int) -> FinishReason | None:
         """Take in one token's text and say whether the sequence ends with it; `verify.OnToken`."""
         self.metrics.num_generated_tokens += 1
-        delta = self._choice.stream.push(token, is_stop=token in self._stop_ids)
+        if token in self._stop_ids:  # has no place in the text, whatever it would read as
+            self._token_texts.append("")
+            return FinishReason.STOP
+        delta = self._choice.stream.push(token)
         self._pieces.append(delta.text)
         self._token_texts.append(delta.token_text)
         if delta.stopped:

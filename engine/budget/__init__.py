@@ -267,7 +267,7 @@ def load_budget(
 def _useful_depth(step_ms: Milliseconds, num_sequences: int) -> int:
     """The depth beyond which not even a perfect draft would pay."""
     depths = np.arange(MAX_DRAFT_TOKENS + 1)
-    return int(np.argmax((1.0 + depths) / step_ms[depths * num_sequences]))
+    return int(((1.0 + depths) / step_ms[depths * num_sequences]).argmax())
 
 
 def _reason(

@@ -18,7 +18,7 @@ import numpy as np
 from engine.budget.cost import Milliseconds
 from engine.values import FloatArray, IntArray
 
-MIN_GAIN = 0.03
+MIN_GAIN = 0.05
 """Verifying must promise this much more than plain decoding: estimates err, and plain cannot
 lose."""
 
@@ -49,13 +49,15 @@ def select(
     now.
     """
     sizes = [len(survival) for survival in survivals]
-    merged = np.concatenate(survivals) if sizes else np.empty(0, np.float32)
+    if not any(sizes):
+        return Selection(tuple(np.empty(0, np.int32) for _ in sizes), 1.0)
+    merged = np.concatenate(survivals)
     # Stable, so that of equal survivals a parent, which has the lower index, comes first.
-    order = np.argsort(-merged, kind="stable")
+    order = (-merged).argsort(kind="stable")
     tokens = np.full(len(merged) + 1, base_tokens, np.float64)
-    tokens[1:] += np.cumsum(merged[order], dtype=np.float64)
+    tokens[1:] += merged[order].cumsum(dtype=np.float64)
     rate = tokens / (step_ms[: len(tokens)] + draft_ms)
-    best = int(np.argmax(rate))
+    best = int(rate.argmax())
     if rate[best] < rate[0] * (1.0 + MIN_GAIN):
         best = 0
     is_kept = np.zeros(len(merged), np.bool_)
@@ -63,7 +65,7 @@ def select(
     kept: list[IntArray] = []
     begin = 0
     for size in sizes:
-        kept.append(np.flatnonzero(is_kept[begin : begin + size]).astype(np.int32))
+        kept.append(is_kept[begin : begin + size].nonzero()[0].astype(np.int32))
         begin += size
     return Selection(tuple(kept), float(step_ms[best] / step_ms[0]))
 
@@ -79,5 +81,5 @@ def best_length(
     tokens = num_sequences * (1.0 + np.concatenate(([0.0], np.cumsum(survivals))))
     lengths = np.arange(len(tokens))
     rate = tokens / (step_ms[lengths * num_sequences] + lengths * draft_ms_each)
-    best = int(np.argmax(rate))
+    best = int(rate.argmax())
     return best if rate[best] >= rate[0] * (1.0 + MIN_GAIN) else 0

@@ -8,6 +8,7 @@ machine that is slower as a whole (its *drift*) is told apart from a shape that 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,11 +23,12 @@ PROFILE_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 MAX_ROUNDS = 7
 LONG_CONTEXT_ROWS = (1, 8)
 
-_MAX_CORRECTION = float(np.log(2.0))
+_MAX_CORRECTION = math.log(2.0)
 _MAX_SURPRISE = 0.5
 """Log ratios beyond this count as this much: one stalled step must not rewrite the curve."""
 _DRIFT_RATE = 0.1
 _CORRECTION_RATE = 0.05
+_TABLE_ROWS = 128
 _MIN_PLAIN_STEPS = 8
 _FRESH_STEPS = 64
 
@@ -69,7 +71,7 @@ class StepCost:
         self._drift = 0.0
         self._num_plain = 0
         self._since_plain = _FRESH_STEPS
-        self._points = self._corrected()
+        self._table = self._tabulate(_TABLE_ROWS)
 
     def ms(self, rows: int, context_len: int = 0) -> float:
         """Milliseconds of one pass over ``rows`` rows, each behind ``context_len`` cached
@@ -78,13 +80,13 @@ class StepCost:
 
     def curve(self, base_rows: int, num_more: int, context_len: int = 0) -> Milliseconds:
         """float64[num_more + 1]: milliseconds of ``base_rows``, ``base_rows + 1``, ... rows."""
-        rows = np.arange(base_rows, base_rows + num_more + 1, dtype=np.float64)
-        ms = np.interp(rows, self._rows, self._points)
-        if rows[-1] > self._rows[-1]:
-            ms += self._tail_slope() * np.maximum(rows - self._rows[-1], 0.0)
+        end = base_rows + num_more + 1
+        if end > len(self._table):
+            self._table = self._tabulate(max(end, 2 * len(self._table)))
+        ms = self._table[base_rows:end]
         if self._context_ms:
-            ms += self._context_ms * context_len * rows
-        return ms * np.exp(self._drift)
+            ms = ms + self._context_ms * context_len * np.arange(base_rows, end)
+        return ms * math.exp(self._drift)
 
     def observe(self, rows: int, context_len: int, ms: float, *, is_plain: bool) -> None:
         """Learn from a pass of ``rows`` rows that took ``ms``; ``is_plain``: it verified no draft.
@@ -95,7 +97,7 @@ class StepCost:
         """
         if ms <= 0.0:
             return
-        surprise = float(np.log(ms / self.ms(rows, context_len)))
+        surprise = math.log(ms / self.ms(rows, context_len))
         if is_plain:
             self._num_plain += 1
             self._since_plain = 0
@@ -131,31 +133,39 @@ class StepCost:
 
     def _shift(self, surprise: float, rate: float) -> None:
         if self._num_plain >= _MIN_PLAIN_STEPS:
-            surprise = float(np.clip(surprise, -_MAX_SURPRISE, _MAX_SURPRISE))
+            surprise = _within(surprise, _MAX_SURPRISE)
         self._drift += rate * surprise
 
     def _correct(self, rows: int, surprise: float) -> None:
         """Move the nearest point and, less, its neighbours; one row is the measure of all
         others."""
-        nearest = int(np.argmin(np.abs(np.log(self._rows) - np.log(rows))))
-        distance = np.abs(np.arange(len(self._rows)) - nearest)
-        step = _CORRECTION_RATE * np.clip(surprise, -_MAX_SURPRISE, _MAX_SURPRISE)
-        moved = self._corrections + step * 0.5**distance
-        moved[self._rows <= 1.0] = 0.0
-        self._corrections = np.clip(moved, -_MAX_CORRECTION, _MAX_CORRECTION)
-        self._points = self._corrected()
+        nearest = int(np.abs(np.log(self._rows / rows)).argmin())
+        step = _CORRECTION_RATE * _within(surprise, _MAX_SURPRISE)
+        for point, size in enumerate(self._rows):
+            if size > 1.0:
+                moved = self._corrections[point] + step * 0.5 ** abs(point - nearest)
+                self._corrections[point] = _within(moved, _MAX_CORRECTION)
+        self._table = self._tabulate(len(self._table))
 
-    def _corrected(self) -> Milliseconds:
-        return np.maximum.accumulate(self._ms * np.exp(self._corrections))
+    def _tabulate(self, num_rows: int) -> Milliseconds:
+        """float64[num_rows]: the corrected curve at 0, 1, 2, ... rows; no drift, no context."""
+        points = np.maximum.accumulate(self._ms * np.exp(self._corrections))
+        rows = np.arange(num_rows, dtype=np.float64)
+        beyond = np.maximum(rows - self._rows[-1], 0.0)
+        return np.interp(rows, self._rows, points) + _tail_slope(self._rows, points) * beyond
 
-    def _tail_slope(self) -> float:
-        """Of the last piece, but never flatter than the whole curve: a flat end is mostly luck."""
-        if len(self._rows) < 2:
-            return float(self._points[0] / self._rows[0])
-        rows, ms = self._rows, self._points
-        last = (ms[-1] - ms[-2]) / (rows[-1] - rows[-2])
-        whole = (ms[-1] - ms[0]) / (rows[-1] - rows[0])
-        return float(max(last, whole))
+
+def _tail_slope(rows: Milliseconds, ms: Milliseconds) -> float:
+    """Of the last piece, but never flatter than the whole curve: a flat end is mostly luck."""
+    if len(rows) < 2:
+        return float(ms[0] / rows[0])
+    last = (ms[-1] - ms[-2]) / (rows[-1] - rows[-2])
+    whole = (ms[-1] - ms[0]) / (rows[-1] - rows[0])
+    return float(max(last, whole))
+
+
+def _within(value: float, bound: float) -> float:
+    return max(-bound, min(bound, value))
 
 
 def profile(

@@ -38,16 +38,24 @@ def evidence_model(drafter: str) -> EvidenceModel:
     return _MODELS.get(drafter, _DEPTH_ONLY)
 
 
+# From the evidence (down) to one, match length, agreeing, 1 + disagreeing, generated (across).
+_PROMPT_LOOKUP_MAP = np.array(
+    [
+        [0, 1, 0, 0, 0],  # match_len
+        [0, 0, 0, 1, 0],  # num_occurrences
+        [0, 0, 1, -1, 0],  # num_agreeing
+        [0, 0, 0, 0, 1],  # in_generated
+    ],
+    np.float64,
+)
+_PROMPT_LOOKUP_SHIFT = np.array([1, 0, 0, 1, 0], np.float64)
+
+
 def _prompt_lookup(evidence: FloatArray, depths: IntArray) -> Features:
     """One; log2 of the match length; log2 of agreeing and of 1 + disagreeing occurrences;
     generated."""
-    match_len, num_occurrences, num_agreeing, in_generated = evidence.T
-    features = np.ones((len(evidence), 5))
-    features[:, 1] = match_len
-    features[:, 2] = num_agreeing
-    features[:, 3] = 1.0 + num_occurrences - num_agreeing
-    features[:, 1:4] = np.log2(features[:, 1:4])
-    features[:, 4] = in_generated
+    features = evidence @ _PROMPT_LOOKUP_MAP + _PROMPT_LOOKUP_SHIFT
+    np.log2(features[:, 1:4], out=features[:, 1:4])
     return features
 
 
@@ -61,6 +69,6 @@ _DEPTH_ONLY = EvidenceModel(_depth_only, (1.0, -0.3), (4.0, 4.0))
 
 _MODELS = {
     prompt_lookup.NAME: EvidenceModel(
-        _prompt_lookup, (-1.1, 0.8, 1.0, -1.3, 0.3), (4.0, 16.0, 8.0, 8.0, 8.0)
+        _prompt_lookup, (-1.1, 0.8, 1.0, -1.3, 0.3), (16.0, 64.0, 32.0, 32.0, 32.0)
     ),
 }

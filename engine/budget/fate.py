@@ -16,38 +16,35 @@ from engine.values import ROOT, DraftTree, Verdict
 class Fate:
     """``nodes`` whose fate is known, and in ``right`` whether each was the token emitted there.
 
-    ``reached`` depths were compared and ``agreed`` of them had a right node. ``end`` is the node
-    of the last token if the draft goes on behind it; None if it disagreed or ended.
+    ``reached`` depths were compared and ``agreed`` of them had a right node.
     """
 
     nodes: list[int]
     right: list[bool]
     reached: int
     agreed: int
-    end: int | None
 
 
-def follow(tree: DraftTree, tokens: Sequence[int], start: int = ROOT) -> Fate:
-    """Walk down from ``start`` along ``tokens``.
+def follow(tree: DraftTree, tokens: Sequence[int]) -> Fate:
+    """Walk down from the root along ``tokens``.
 
     Example: a chain ``a b c`` and the tokens ``a x``: nodes 0 and 1 are known, right and wrong;
     node 2 is not, since nobody asked what follows ``a b``.
     """
     nodes: list[int] = []
     right: list[bool] = []
-    node = start
+    node = ROOT
     for agreed, token in enumerate(tokens):
         children = tree.children(node)
         if not children:
-            return Fate(nodes, right, agreed, agreed, None)
+            return Fate(nodes, right, agreed, agreed)
         matches = [int(tree.tokens[child]) == token for child in children]
         nodes += children
         right += matches
         if True not in matches:
-            return Fate(nodes, right, agreed + 1, agreed, None)
+            return Fate(nodes, right, agreed + 1, agreed)
         node = children[matches.index(True)]
-    end = node if tree.children(node) else None
-    return Fate(nodes, right, len(tokens), len(tokens), end)
+    return Fate(nodes, right, len(tokens), len(tokens))
 
 
 def emitted_tokens(verdict: Verdict) -> list[int]:

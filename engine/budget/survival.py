@@ -7,14 +7,13 @@ The model forgets (a window of about ``1 / (1 - _KEEP)`` labels) towards its pri
 never strays where nothing is observed. Each sequence adds an offset of its own that follows its
 mood quickly.
 
-Labels cost nothing: whatever the target emits, verified or not, says whether the draft was right at
-that place. A draft that agrees with everything emitted so far is kept as a *shadow* and goes on
-being compared in the steps that follow. So calibration goes on while nothing is verified.
+Labels cost nothing: whatever the target emits says whether the draft was right at that place,
+verified or not. So calibration goes on while nothing is verified, and the token after the last
+verified one is a label too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,16 +21,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engine.budget.evidence import EvidenceModel, Features, evidence_model
-from engine.budget.fate import Fate, emitted_tokens, follow
+from engine.budget.fate import emitted_tokens, follow
 from engine.values import ROOT, DraftTree, FloatArray, SeqId, Verdict
+
+Probabilities = NDArray[np.float64]
 
 MIN_PROBABILITY = 0.02
 MAX_PROBABILITY = 0.995
 
-_KEEP = 0.995
+_KEEP = 0.998
 """What one more label leaves of all earlier ones."""
+_MAX_LOGIT = 8.0
 _KEEP_BETWEEN_RUNS = 0.25
-_OFFSET_RATE = 0.25
+_OFFSET_RATE = 0.15
 _OFFSET_DECAY = 0.98
 _MAX_OFFSET = 2.0
 
@@ -40,42 +42,43 @@ class OnlineLogistic:
     """Logistic regression with a Gaussian prior and exponential forgetting, one Newton step a
     batch.
 
-    Kept in information form: ``precision`` float64[k, k] and ``information`` float64[k]
-    (precision times mean). Forgetting scales what the data added and leaves the prior whole. It
-    is recursive iteratively reweighted least squares; with forgetting, what Fahrmeir and Tutz
-    call a posterior mode filter.
+    What the data says is kept in information form, apart from the prior: ``precision``
+    float64[k, k] and ``information`` float64[k] (precision times mean). Forgetting scales these two
+    and leaves the prior whole. It is iteratively reweighted least squares, made recursive.
     """
 
     def __init__(self, model: EvidenceModel) -> None:
-        self._prior_precision = np.diag(np.asarray(model.prior_strength, np.float64)) * 0.25
-        self._prior_information = self._prior_precision @ np.asarray(model.prior_mean, np.float64)
-        self._precision = self._prior_precision.copy()
-        self._information = self._prior_information.copy()
-        self._weights = np.asarray(model.prior_mean, np.float64)
+        # A label at even odds adds p(1 - p) = 1/4 to the precision of a feature of size one.
+        self._prior_precision = np.diag(np.array(model.prior_strength, np.float64)) * 0.25
+        self._prior_information = self._prior_precision @ np.array(model.prior_mean, np.float64)
+        self._precision = np.zeros_like(self._prior_precision)
+        self._information = np.zeros_like(self._prior_information)
+        self._weights = self._solve()
 
-    def probability(self, features: Features, offset: float) -> NDArray[np.float64]:
+    def probability(self, features: Features, offset: float) -> Probabilities:
         """float64[n], clipped to what one may reasonably believe."""
-        logits = features @ self._weights + offset
-        return np.clip(1.0 / (1.0 + np.exp(-logits)), MIN_PROBABILITY, MAX_PROBABILITY)
+        probability = self._fitted(features, offset)
+        return np.minimum(np.maximum(probability, MIN_PROBABILITY), MAX_PROBABILITY)
 
-    def observe(self, features: Features, labels: NDArray[np.float64], offset: float) -> float:
-        """Learn ``labels`` float64[n] (1 right, 0 wrong); the sum of surprises (label -
-        probability)."""
-        probability = self.probability(features, offset)
+    def observe(self, features: Features, labels: Probabilities, offset: float) -> float:
+        """Learn ``labels`` float64[n], 1 right and 0 wrong; the sum of (label - probability)."""
+        probability = self._fitted(features, offset)
         surprise = labels - probability
         curvature = probability * (1.0 - probability)
-        self._forget(_KEEP ** len(labels))
+        keep = _KEEP ** len(labels)
         added = features.T @ (features * curvature[:, None])
+        self._precision *= keep
         self._precision += added
+        self._information *= keep
         self._information += added @ self._weights + features.T @ surprise
-        self._weights = np.linalg.solve(self._precision, self._information)
+        self._weights = self._solve()
         return float(surprise.sum())
 
     def to_json(self) -> dict[str, Any]:
         """What the data added to the prior."""
         return {
-            "precision": (self._precision - self._prior_precision).tolist(),
-            "information": (self._information - self._prior_information).tolist(),
+            "precision": self._precision.tolist(),
+            "information": self._information.tolist(),
         }
 
     def restore(self, data: dict[str, Any]) -> None:
@@ -91,24 +94,26 @@ class OnlineLogistic:
             raise ValueError("the stored survival model has other features")
         if not (np.all(np.isfinite(precision)) and np.all(np.isfinite(information))):
             raise ValueError("the stored survival model is not finite")
-        self._precision = self._prior_precision + _KEEP_BETWEEN_RUNS * precision
-        self._information = self._prior_information + _KEEP_BETWEEN_RUNS * information
-        self._weights = np.linalg.solve(self._precision, self._information)
+        self._precision = _KEEP_BETWEEN_RUNS * precision
+        self._information = _KEEP_BETWEEN_RUNS * information
+        self._weights = self._solve()
 
-    def _forget(self, keep: float) -> None:
-        self._precision = self._prior_precision + keep * (self._precision - self._prior_precision)
-        self._information = self._prior_information + keep * (
-            self._information - self._prior_information
-        )
+    def _fitted(self, features: Features, offset: float) -> Probabilities:
+        logits = features @ self._weights + offset
+        return 1.0 / (1.0 + np.exp(-np.minimum(np.maximum(logits, -_MAX_LOGIT), _MAX_LOGIT)))
+
+    def _solve(self) -> NDArray[np.float64]:
+        precision = self._prior_precision + self._precision
+        information = self._prior_information + self._information
+        return np.asarray(np.linalg.solve(precision, information), np.float64)
 
 
 @dataclass(slots=True)
-class _Shadow:
-    """A draft that was right so far: ``node`` stands for the last emitted token."""
+class _Mood:
+    """What is remembered of one sequence: its offset, and the features of its latest draft."""
 
-    drafter: str
-    tree: DraftTree
-    node: int
+    offset: float = 0.0
+    latest: tuple[DraftTree, Features] | None = None
 
 
 class Survival:
@@ -116,17 +121,18 @@ class Survival:
 
     def __init__(self) -> None:
         self._models: dict[str, OnlineLogistic] = {}
-        self._offsets: dict[SeqId, float] = {}
-        self._shadows: dict[SeqId, _Shadow] = {}
+        self._moods: dict[SeqId, _Mood] = {}
 
     def estimate(self, drafter: str, seq: SeqId, tree: DraftTree) -> FloatArray:
         """float32[n]: the chance that each node and all before it on its path are right."""
         if not len(tree):
             return np.empty(0, np.float32)
-        features = evidence_model(drafter).features(tree.evidence, tree.depths())
-        survival = self._model(drafter).probability(features, self._offsets.get(seq, 0.0))
+        mood = self._moods.setdefault(seq, _Mood())
+        features = _features(drafter, tree)
+        mood.latest = tree, features
+        survival = self._model(drafter).probability(features, mood.offset)
         if tree.is_chain:
-            return np.cumprod(survival).astype(np.float32)
+            return survival.cumprod().astype(np.float32)
         for node, parent in enumerate(tree.parents):
             if parent != ROOT:
                 survival[node] *= survival[parent]
@@ -144,20 +150,23 @@ class Survival:
         then it is right if that token is its own. Nodes behind a wrong one, or beyond the end of
         what was emitted (a stop, a limit), say nothing.
         """
-        tokens = emitted_tokens(verdict)
-        shadow = self._shadows.pop(verdict.seq, None)
-        if shadow is not None:
-            follows = self._compare(shadow, verdict.seq, tokens)
-            if follows is not None:
-                self._shadows[verdict.seq] = follows
-        follows = self._compare(_Shadow(drafter, tree, ROOT), verdict.seq, tokens)
-        if follows is not None and verdict.seq not in self._shadows:
-            self._shadows[verdict.seq] = follows
+        if not len(tree):
+            return
+        fate = follow(tree, emitted_tokens(verdict))
+        if not fate.nodes:
+            return
+        mood = self._moods.setdefault(verdict.seq, _Mood())
+        latest, mood.latest = mood.latest, None
+        features = latest[1] if latest and latest[0] is tree else _features(drafter, tree)
+        surprise = self._model(drafter).observe(
+            features[fate.nodes], np.array(fate.right, np.float64), mood.offset
+        )
+        offset = mood.offset * _OFFSET_DECAY ** len(fate.nodes) + _OFFSET_RATE * surprise
+        mood.offset = max(-_MAX_OFFSET, min(_MAX_OFFSET, offset))
 
     def release(self, seq: SeqId) -> None:
         """Forget the sequence; unknown sequences are ignored."""
-        self._offsets.pop(seq, None)
-        self._shadows.pop(seq, None)
+        self._moods.pop(seq, None)
 
     def to_json(self) -> dict[str, Any]:
         """What was learnt, per drafter; sequences are not kept."""
@@ -180,20 +189,7 @@ class Survival:
             self._models[drafter] = OnlineLogistic(evidence_model(drafter))
         return self._models[drafter]
 
-    def _compare(self, shadow: _Shadow, seq: SeqId, tokens: Sequence[int]) -> _Shadow | None:
-        """Learn how the draft fared against ``tokens``; the shadow to go on with, if it may go
-        on."""
-        fate = follow(shadow.tree, tokens, start=shadow.node)
-        if fate.nodes:
-            self._learn(shadow.drafter, seq, shadow.tree, fate)
-        if fate.end is None:
-            return None
-        return _Shadow(shadow.drafter, shadow.tree, fate.end)
 
-    def _learn(self, drafter: str, seq: SeqId, tree: DraftTree, fate: Fate) -> None:
-        nodes = np.asarray(fate.nodes)
-        features = evidence_model(drafter).features(tree.evidence[nodes], tree.depths()[nodes])
-        offset = self._offsets.get(seq, 0.0)
-        surprise = self._model(drafter).observe(features, np.asarray(fate.right, float), offset)
-        offset = offset * _OFFSET_DECAY ** len(nodes) + _OFFSET_RATE * surprise
-        self._offsets[seq] = float(np.clip(offset, -_MAX_OFFSET, _MAX_OFFSET))
+def _features(drafter: str, tree: DraftTree) -> Features:
+    depths = np.arange(1, len(tree) + 1, dtype=np.int32) if tree.is_chain else tree.depths()
+    return evidence_model(drafter).features(tree.evidence, depths)

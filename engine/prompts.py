@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from engine.errors import EmptyPromptError, InvalidOptionError, InvalidRequestError
-from engine.tokens import Tokenizer, render_chat
+
+if TYPE_CHECKING:  # imports OpenVINO, which a wrong prompt should not wait for
+    from engine.tokens import Tokenizer
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ def encode_prompt(
 def _through_template(
     tokenizer: Tokenizer, messages: tuple[Mapping[str, object], ...]
 ) -> tuple[int, ...]:
+    from engine.tokens import render_chat
+
     text = render_chat(tokenizer, messages, add_generation_prompt=True)
     return tuple(tokenizer.encode(_valid(text), add_special_tokens=False))
 

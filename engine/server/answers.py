@@ -9,13 +9,15 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from engine.events import FinishedEvent, GenerationRequest, StepEvent
 from engine.server.host import ServedEngine
 from engine.server.jobs import Presentation
 from engine.server.logprobs import TokenTexts
-from engine.tokens import Tokenizer
+
+if TYPE_CHECKING:
+    from engine.tokens import Tokenizer
 
 Json = dict[str, object]
 

@@ -144,19 +144,26 @@ async def on_unexpected_error(request: Request, error: Exception) -> Response:
     )
 
 
-def from_validation_error(error: ValidationError, known: Iterable[str]) -> InvalidRequestError:
-    """The first fault that pydantic found, as one sentence; ``known`` are the field names."""
+def from_validation_error(
+    error: ValidationError, known: Iterable[str], whole: str = "The body"
+) -> InvalidRequestError:
+    """The first fault that pydantic found, as one sentence.
+
+    ``known`` are the field names that there are, ``whole`` is what was parsed.
+    """
     detail = error.errors(include_url=False, include_context=False)[0]
     path = _path(detail["loc"])
-    return InvalidRequestError(_sentence(detail, path, known), param=path or None)
+    return InvalidRequestError(_sentence(detail, path, known, whole), param=path or None)
 
 
-def _sentence(detail: ErrorDetails, path: str, known: Iterable[str]) -> str:
+def _sentence(detail: ErrorDetails, path: str, known: Iterable[str], whole: str) -> str:
     match detail["type"]:
         case "json_invalid":
-            return f"The body is not valid JSON ({detail['msg'].removeprefix('Invalid JSON: ')})."
+            return f"{whole} is not valid JSON ({detail['msg'].removeprefix('Invalid JSON: ')})."
         case "model_type" | "dict_type" if not path:
-            return "The body must be a JSON object."
+            return f"{whole} must be a JSON object."
+        case "list_type" if not path:
+            return f"{whole} must be a JSON list."
         case "missing":
             return f"{path} is missing; it is required."
         case "extra_forbidden":

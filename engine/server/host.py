@@ -11,14 +11,16 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import EngineStoppedError, PacelineError
 from engine.events import Event, GenerationRequest
-from engine.library.folder import ModelInfo
-from engine.plan import Plan
 from engine.server.errors import ModelFailedError, ModelLoadingError
-from engine.tokens import Tokenizer
+
+if TYPE_CHECKING:  # these import OpenVINO, for which the first answer should not wait
+    from engine.library.folder import ModelInfo
+    from engine.plan import Plan
+    from engine.tokens import Tokenizer
 
 _log = logging.getLogger(__name__)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from engine.tokens import Tokenizer
-from engine.values import EmittedToken
+if TYPE_CHECKING:  # imports OpenVINO, for which the first answer should not wait
+    from engine.tokens import Tokenizer
+    from engine.values import EmittedToken
+
 
 LOWEST_LOGPROB = -9999.0
 """Stands for minus infinity, which JSON cannot hold; OpenAI uses the same number."""
-
-_HALF_A_CHARACTER = "\ufffd"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,13 @@ class TokenTexts:
     def chat(self, tokenizer: Tokenizer) -> dict[str, object]:
         """``{"content": [{token, logprob, bytes, top_logprobs}, ...], "refusal": null}``."""
         content = [
-            _entry(text, token.score.logprob)
+            _entry(tokenizer, token.token, token.score.logprob)
             | {
                 "top_logprobs": [
-                    _entry(tokenizer.token_text(other), logprob)
-                    for other, logprob in token.score.top
+                    _entry(tokenizer, other, logprob) for other, logprob in token.score.top
                 ]
             }
-            for token, text in zip(self.tokens, self.texts, strict=True)
+            for token in self.tokens
         ]
         return {"content": content, "refusal": None}
 
@@ -55,10 +55,13 @@ class TokenTexts:
         }
 
 
-def _entry(text: str, logprob: float) -> dict[str, object]:
-    """``bytes`` is null for a token with a part of a character: its text does not tell them."""
-    whole = None if _HALF_A_CHARACTER in text else list(text.encode("utf-8", "replace"))
-    return {"token": text, "logprob": _finite(logprob), "bytes": whole}
+def _entry(tokenizer: Tokenizer, token: int, logprob: float) -> dict[str, object]:
+    """``bytes`` are exact also for a token that holds a part of a character."""
+    return {
+        "token": tokenizer.token_text(token),
+        "logprob": _finite(logprob),
+        "bytes": list(tokenizer.token_bytes(token)),
+    }
 
 
 def _finite(logprob: float) -> float:

@@ -55,17 +55,17 @@ class Message(BaseModel):
 _MESSAGES = TypeAdapter(list[Message])
 
 
-def parse_messages(body: bytes) -> ChatPrompt:
-    """A conversation from a JSON list of messages.
+def parse_messages(content: bytes, name: str) -> ChatPrompt:
+    """A conversation from a JSON list of messages that lies in the file ``name``.
 
     Raises:
         InvalidRequestError: the JSON or a message is not as it must be.
         UnsupportedOptionError: a part that is not text.
     """
     try:
-        messages = _MESSAGES.validate_json(body)
+        messages = _MESSAGES.validate_json(content)
     except ValidationError as error:
-        raise from_validation_error(error, Message.model_fields) from None
+        raise from_validation_error(error, Message.model_fields, name) from None
     return conversation(messages)
 
 

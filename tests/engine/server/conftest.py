@@ -35,7 +35,7 @@ class Served:
         return self.engine.script
 
     def chat(self, **fields: object) -> httpx.Response:
-        """A raw chat request with sensible fields that ``fields`` replaces; None of ``...`` drops."""
+        """A raw chat request; ``fields`` replace what it has, ``...`` leaves a field out."""
         body = {"model": "fake-model", "messages": [{"role": "user", "content": "Hi"}], **fields}
         body = {name: value for name, value in body.items() if value is not ...}
         return self.http.post("/v1/chat/completions", json=body)

@@ -31,6 +31,7 @@ from engine.events import (
 from engine.library.folder import ModelInfo
 from engine.metrics import RequestMetrics
 from engine.plan import Plan
+from engine.tokens import SpecialTokens
 from engine.values import EmittedToken, FinishReason, Origin, TokenScore
 
 EOS = 256
@@ -48,7 +49,7 @@ class ByteTokenizer:
     eos_token_id = EOS
     bos_token_id = None
     chat_template = TEMPLATE
-    folder = Path("/nowhere")
+    special = SpecialTokens(frozenset({EOS}), {"eos_token": EOS}, {"eos_token": "<eos>"})
 
     def encode(self, text: str, *, add_special_tokens: bool = False) -> list[int]:
         return list(text.encode())
@@ -57,7 +58,10 @@ class ByteTokenizer:
         return bytes(token for token in ids if token < EOS).decode("utf-8", "replace")
 
     def token_text(self, token: int) -> str:
-        return "<eos>" if token == EOS else self.decode([token])
+        return self.token_bytes(token).decode("utf-8", "replace")
+
+    def token_bytes(self, token: int) -> bytes:
+        return b"<eos>" if token == EOS else bytes([token])
 
 
 @dataclass
@@ -90,7 +94,7 @@ class FakeHandle:
 
 
 class FakeEngine:
-    """The surface of ``engine.loop.Engine``; ``requests`` and ``handles`` keep what it was asked."""
+    """The surface of `engine.loop.Engine`; ``requests`` and ``handles`` keep what it was asked."""
 
     def __init__(self, script: Script | None = None) -> None:
         self.script = script or Script()

@@ -143,13 +143,14 @@ def _origin(tree: DraftTree, offered: Sequence[int], accepted: bool) -> Origin:
 def _children(tree: DraftTree) -> list[list[int]]:
     """For each row the nodes that follow it."""
     children = [list[int]() for _ in range(1 + len(tree))]
-    for node, parent in enumerate(tree.parents):
-        children[1 + int(parent)].append(node)
+    parents: list[int] = tree.parents.tolist()
+    for node, parent in enumerate(parents):
+        children[1 + parent].append(node)
     return children
 
 
 def _candidates(tree: DraftTree, nodes: Sequence[int]) -> Candidates:
-    tokens = tuple(int(tree.tokens[node]) for node in nodes)
+    tokens = tuple([int(tree.tokens[node]) for node in nodes])
     proposal = tree.proposal
     if proposal is not None:
         proposal = Proposal(proposal.ids[nodes], proposal.probs[nodes])

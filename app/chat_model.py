@@ -1,0 +1,280 @@
+"""The conversation as it happens: ask, stream, stop, try again, compare.
+
+`ChatModel` owns the messages and the one task that answers. A message leaves as a frozen value, in
+`message_added` once and in `message_changed` at most thirty times a second. No widgets, no HTTP:
+the engine is whatever `Engine` gives a ready client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, Protocol
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.connection import ReadyEngine
+from app.conversation import Message, Progress, Role, history
+from app.figures import SEPARATOR, Answer, Tally, answer_line, comparison_text
+from app.pulse import Pulse
+from app.telemetry import Telemetry
+from app.wire import ChatRequest, Ended, EngineError, Fault, Step
+
+_log = logging.getLogger(__name__)
+
+COMPARISON_TOKENS = 256
+"""Both halves of a comparison end here at the latest."""
+_PROGRESS_MS = 100
+
+
+class Engine(Protocol):
+    """Where answers come from."""
+
+    async def ready(self) -> ReadyEngine:
+        """Wait until there is a model. Raises `EngineError` when waiting cannot help."""
+        ...
+
+
+@dataclass(slots=True)
+class _Open:
+    """The answer that is being made."""
+
+    message: Message
+    started: float
+    tally: Tally = field(default_factory=Tally)
+    pieces: list[str] = field(default_factory=list[str])
+    is_asked: bool = False
+    """The engine has the question."""
+
+
+class ChatModel(QObject):
+    """One conversation. Every method returns at once."""
+
+    message_added = Signal(object)
+    message_changed = Signal(object)
+    cleared = Signal()
+    busy_changed = Signal(bool)
+    speculation_changed = Signal(bool)
+
+    def __init__(self, engine: Engine, telemetry: Telemetry, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._engine = engine
+        self._telemetry = telemetry
+        self._messages: dict[int, Message] = {}
+        self._next_id = 1
+        self._speculation = True
+        self._task: asyncio.Task[Message | None] | None = None
+        self._open: _Open | None = None
+        self._pulse = Pulse(self)
+        self._pulse.beat.connect(self._show_open)
+        self._progress = QTimer(self)
+        self._progress.setInterval(_PROGRESS_MS)
+        self._progress.timeout.connect(self._pulse.request)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """All messages, oldest first."""
+        return tuple(self._messages.values())
+
+    @property
+    def is_busy(self) -> bool:
+        """An answer is being made."""
+        return self._task is not None
+
+    @property
+    def speculation(self) -> bool:
+        """Whether the next answer may draft."""
+        return self._speculation
+
+    def set_speculation(self, on: bool) -> None:
+        """Turn drafting on or off for the next answers; the one under way goes on as it is."""
+        if on != self._speculation:
+            self._speculation = on
+            self.speculation_changed.emit(on)
+
+    def send(self, text: str) -> None:
+        """Ask. Blank text and a question while an answer is made are ignored."""
+        if self.is_busy or not text.strip():
+            return
+        question = self._add(Role.USER, text.strip())
+        self._run(self._answer(question, speculation=self._speculation))
+
+    def compare(self, text: str) -> None:
+        """Ask with speculation and then without, and say what the difference is."""
+        if self.is_busy or not text.strip():
+            return
+        self._run(self._compare(self._add(Role.USER, text.strip())))
+
+    def retry(self, answer_id: int) -> None:
+        """Ask again what the failed or stopped answer ``answer_id`` was to answer."""
+        answer = self._messages.get(answer_id)
+        if self.is_busy or answer is None or answer.question is None:
+            return
+        question = self._messages[answer.question]
+        self._run(self._answer(question, speculation=answer.speculation, replacing=answer))
+
+    def stop(self) -> None:
+        """End the answer under way: shown at once, and the engine sees the connection close."""
+        task, self._task = self._task, None
+        if task is None:
+            return
+        task.cancel()
+        self._settle(Progress.STOPPED)
+        self._rest()
+
+    def clear(self) -> None:
+        """Begin a new conversation."""
+        self.stop()
+        self._messages.clear()
+        self._telemetry.clear()
+        self.cleared.emit()
+
+    async def close(self) -> None:
+        """Stop and wait until nothing runs any more."""
+        task = self._task
+        self.stop()
+        if task:
+            await asyncio.gather(task, return_exceptions=True)
+
+    def _add(self, role: Role, text: str = "", *, question: Message | None = None) -> Message:
+        message = Message(self._next_id, role, text, question=question.id if question else None)
+        self._next_id += 1
+        self._messages[message.id] = message
+        self.message_added.emit(message)
+        return message
+
+    def _run(self, work: Coroutine[Any, Any, Message | None]) -> None:
+        self._task = task = asyncio.get_event_loop().create_task(work)
+        task.add_done_callback(self._on_done)
+        self._progress.start()
+        self.busy_changed.emit(True)
+
+    def _on_done(self, task: asyncio.Task[Message | None]) -> None:
+        if not task.cancelled() and (error := task.exception()):
+            _log.error("Answering failed", exc_info=error)
+            if task is self._task:
+                self._settle(Progress.FAILED, Fault("The window stumbled over this answer.", ""))
+        if task is self._task:
+            self._task = None
+            self._rest()
+
+    def _rest(self) -> None:
+        self._progress.stop()
+        self.busy_changed.emit(False)
+
+    async def _compare(self, question: Message) -> None:
+        first = await self._answer(question, speculation=True, max_tokens=COMPARISON_TOKENS)
+        if first.progress is not Progress.DONE:
+            return
+        second = await self._answer(
+            question, speculation=False, max_tokens=COMPARISON_TOKENS, remembered=False
+        )
+        if second.progress is Progress.DONE and first.figures and second.figures:
+            verdict = comparison_text(
+                Answer(first.text, first.figures), Answer(second.text, second.figures)
+            )
+            self._put(replace(second, notes=(*second.notes, verdict)))
+
+    async def _answer(
+        self,
+        question: Message,
+        *,
+        speculation: bool,
+        max_tokens: int | None = None,
+        remembered: bool = True,
+        replacing: Message | None = None,
+    ) -> Message:
+        now = self._begin(question, speculation, remembered, replacing)
+        try:
+            engine = await self._engine.ready()
+            now.is_asked = True
+            now.started = perf_counter()
+            self._telemetry.begin(speculation=speculation)
+            request = ChatRequest(history(self.messages, question), speculation, max_tokens)
+            async for event in engine.client.chat(request, engine.model.id):
+                self._take(now, event.text, event.step)
+                if isinstance(event, Ended):
+                    self._settle(Progress.DONE, ended=event)
+        except EngineError as error:
+            self._settle(Progress.FAILED, error.fault)
+        return self._messages.get(now.message.id, now.message)
+
+    def _begin(
+        self, question: Message, speculation: bool, remembered: bool, replacing: Message | None
+    ) -> _Open:
+        blank = replacing or self._add(Role.ASSISTANT, question=question)
+        message = Message(
+            blank.id,
+            Role.ASSISTANT,
+            progress=Progress.WAITING,
+            question=question.id,
+            speculation=speculation,
+            remembered=remembered,
+        )
+        self._open = now = _Open(message, perf_counter())
+        self._show_open()
+        return now
+
+    def _take(self, now: _Open, text: str, step: Step | None) -> None:
+        if self._open is not now:
+            return
+        if step:
+            now.tally.add(step)
+            self._telemetry.add(step)
+        if text:
+            now.pieces.append(text)
+        self._pulse.request()
+
+    def _show_open(self) -> None:
+        now = self._open
+        if now is None:
+            return
+        line = answer_line(now.tally.figures(), speculation=now.message.speculation)
+        progress = Progress.STREAMING
+        if not now.tally.num_tokens and not now.pieces:
+            progress = Progress.WAITING
+            line = _waiting_line(now)
+        text = "".join(now.pieces)
+        self._put(replace(now.message, text=text, progress=progress, line=line))
+
+    def _settle(
+        self, progress: Progress, fault: Fault | None = None, ended: Ended | None = None
+    ) -> None:
+        now, self._open = self._open, None
+        self._pulse.cancel()
+        self._telemetry.end(ended)
+        if now is None:
+            return
+        figures = now.tally.settled(ended) if ended else now.tally.figures()
+        reason = ended.finish_reason if ended else ""
+        line = answer_line(figures, speculation=now.message.speculation, finish_reason=reason)
+        if progress is Progress.STOPPED:
+            line = f"{line}{SEPARATOR}stopped" if figures.num_tokens else "Stopped"
+        elif progress is Progress.FAILED and not figures.num_tokens:
+            line = ""
+        self._put(
+            replace(
+                now.message,
+                text="".join(now.pieces),
+                progress=progress,
+                line=line,
+                notes=ended.notes if ended else (),
+                figures=figures,
+                fault=fault,
+            )
+        )
+
+    def _put(self, message: Message) -> None:
+        if message.id not in self._messages:
+            return  # the conversation was cleared meanwhile
+        self._messages[message.id] = message
+        self.message_changed.emit(message)
+
+
+def _waiting_line(now: _Open) -> str:
+    elapsed = perf_counter() - now.started
+    doing = "Reading your message" if now.is_asked else "Waiting for the model"
+    return f"{doing}{SEPARATOR}{elapsed:.1f} s"

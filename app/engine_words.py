@@ -1,0 +1,114 @@
+"""The engine's situation in words: for the model bar, and for the notice when something is wrong.
+
+Pure functions, and `EngineWords`, which says them again as time passes while the engine is on its
+way.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from time import perf_counter
+
+from PySide6.QtCore import QObject, QTimer, Signal
+
+from app.connection import EngineConnection, EngineSituation, Phase
+from app.figures import SEPARATOR
+from app.wire import PlanReport
+
+_TICK_MS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class BarText:
+    """``name`` of the model, ``detail`` how it runs, ``progress`` what is being done now."""
+
+    name: str
+    detail: str
+    progress: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something is wrong: one sentence, what happens next, and the engine's last lines."""
+
+    sentence: str
+    then: str
+    last_lines: tuple[str, ...]
+
+
+def drafter_text(drafter: str) -> str:
+    """``Auto: prompt lookup`` for the engine's own choice; its name in words."""
+    name = drafter.replace("_", " ").strip()
+    if name in ("", "none"):
+        return "no drafter"
+    return f"Auto: {name}"
+
+
+def bar_text(situation: EngineSituation, now: float) -> BarText:
+    """What the model bar says. ``now`` is a `perf_counter` reading."""
+    name = situation.model.name if situation.model else "Paceline"
+    plan = situation.plan
+    parts = [part for part in (plan.device, drafter_text(plan.drafter)) if part] if plan else []
+    progress = ""
+    if situation.phase in (Phase.STARTING, Phase.LOADING):
+        progress = f"{situation.sentence}{SEPARATOR}{now - situation.since:.1f} s"
+    elif situation.is_in_trouble:
+        progress = "Not ready"
+    return BarText(name, SEPARATOR.join(parts), progress, _reasons(plan))
+
+
+def _reasons(plan: PlanReport | None) -> tuple[str, ...]:
+    if plan is None:
+        return ()
+    rows = (
+        ("Backend", plan.backend),
+        ("Device", plan.device),
+        ("Drafter", plan.drafter.replace("_", " ")),
+        ("Cache", plan.cache_precision),
+    )
+    return (*(f"{label}: {value}" for label, value in rows if value), *plan.reasons)
+
+
+def notice(situation: EngineSituation, now: float) -> Notice | None:
+    """The notice to show, or None while all is well."""
+    if not situation.is_in_trouble:
+        return None
+    then = ""
+    if situation.phase is Phase.PAUSING:
+        left = max(0.0, situation.pause_s - (now - situation.since))
+        then = f"Starting it again in {math.ceil(left)} s."
+    return Notice(situation.sentence, then, situation.last_lines)
+
+
+class EngineWords(QObject):
+    """Keeps the words of a connection current."""
+
+    bar_changed = Signal(object)
+    notice_changed = Signal(object)
+
+    def __init__(self, connection: EngineConnection, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._connection = connection
+        self._timer = QTimer(self)
+        self._timer.setInterval(_TICK_MS)
+        self._timer.timeout.connect(self.refresh)
+        self._bar: BarText | None = None
+        self._notice: Notice | None = None
+        connection.changed.connect(self.refresh)
+
+    def refresh(self) -> None:
+        """Say what has changed; the clock runs only while the engine is on its way."""
+        situation = self._connection.situation
+        now = perf_counter()
+        bar = bar_text(situation, now)
+        if bar != self._bar:
+            self._bar = bar
+            self.bar_changed.emit(bar)
+        trouble = notice(situation, now)
+        if trouble != self._notice:
+            self._notice = trouble
+            self.notice_changed.emit(trouble)
+        if situation.is_on_its_way != self._timer.isActive():
+            (self._timer.start if situation.is_on_its_way else self._timer.stop)()

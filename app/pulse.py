@@ -1,0 +1,49 @@
+"""A beat for redrawing: at most thirty times a second, and never more than a quarter of the time.
+
+`Pulse` merges any number of requests into one beat. It is no clock: without requests it is still.
+"""
+
+from __future__ import annotations
+
+from time import perf_counter
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+
+FRAME_MS = 33
+_REST = 3
+"""Milliseconds of rest for each millisecond that the last beat took."""
+
+
+class Pulse(QObject):
+    """Emits `beat` soon after `request`; a slow receiver gets fewer beats, not a frozen window."""
+
+    beat = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setTimerType(Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._beat)
+        self._earliest = 0.0
+
+    def request(self) -> None:
+        """Ask for a beat; further requests before it change nothing."""
+        if not self._timer.isActive():
+            self._timer.start(max(0, round((self._earliest - perf_counter()) * 1000)))
+
+    def flush(self) -> None:
+        """Beat now if a beat is due, so that the last state is never left unshown."""
+        if self._timer.isActive():
+            self._timer.stop()
+            self._beat()
+
+    def cancel(self) -> None:
+        """Forget a beat that is due."""
+        self._timer.stop()
+
+    def _beat(self) -> None:
+        start = perf_counter()
+        self.beat.emit()
+        took = perf_counter() - start
+        self._earliest = start + max(FRAME_MS / 1000, took * (1 + _REST))

@@ -1,0 +1,1 @@
+"""From Markdown to a laid-out text document, piece by piece while it streams."""

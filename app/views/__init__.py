@@ -1,0 +1,1 @@
+"""Widgets: layout and bindings. What to show is decided by the models in `app`."""

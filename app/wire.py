@@ -1,0 +1,280 @@
+"""What travels between the window and the engine, as frozen values.
+
+Only the fields that the window shows are read; what an engine does not report stays None and is
+left blank, never invented. Parsing is forgiving about missing fields and strict about nothing else:
+an answer that is not JSON at all is the client's affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import cast
+
+Json = Mapping[str, object]
+
+
+class EngineState(StrEnum):
+    """How far the engine is with its model, in the engine's own words."""
+
+    LOADING = "loading"
+    READY = "ready"
+    FAILED = "failed"
+
+
+class Origin(StrEnum):
+    """Where a token came from: see the glossary in the README."""
+
+    PLAIN = "plain"
+    ACCEPTED = "accepted"
+    RECOVERED = "recovered"
+    BONUS = "bonus"
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that went wrong, as one sentence for people and a stable code."""
+
+    message: str
+    code: str
+
+
+class EngineError(Exception):
+    """The engine refused a request, failed in the middle, or cannot be reached."""
+
+    def __init__(self, fault: Fault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+@dataclass(frozen=True, slots=True)
+class PlanReport:
+    """What the engine chose to run the model with, and why."""
+
+    backend: str
+    device: str
+    drafter: str
+    cache_precision: str
+    reasons: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReport:
+    """The loaded model. ``context_length`` in tokens."""
+
+    id: str
+    name: str
+    context_length: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReport:
+    """The answer of ``GET /paceline/v1/status``."""
+
+    state: EngineState
+    stage: str
+    fault: Fault | None = None
+    model: ModelReport | None = None
+    plan: PlanReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One emitted token. ``depth`` is its place in the draft, 0 where it was not drafted."""
+
+    text: str
+    origin: Origin
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One forward pass of the target. ``t_ms`` counts from the engine's receipt of the request."""
+
+    t_ms: float
+    drafter: str | None
+    tokens: tuple[Token, ...]
+    num_drafted: int
+    num_verified: int
+    draft_ms: float
+    verify_ms: float
+    overhead_ms: float
+
+    @property
+    def num_accepted(self) -> int:
+        """Emitted tokens that had been drafted."""
+        return sum(token.origin is Origin.ACCEPTED for token in self.tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics:
+    """The engine's own figures for a finished answer."""
+
+    num_generated_tokens: int
+    ttft_ms: float | None
+    throughput_tok_s: float | None
+    tokens_per_step: float | None
+    acceptance_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of an answer: text to append, and the step it came from where it is known."""
+
+    text: str
+    step: Step | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The answer is whole. ``finish_reason`` is ``stop`` or ``length``."""
+
+    text: str
+    step: Step | None
+    finish_reason: str
+    metrics: Metrics | None
+    plan: PlanReport | None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ChatRequest:
+    """One question with what was said before. ``messages`` are (role, text) pairs, oldest first."""
+
+    messages: tuple[tuple[str, str], ...]
+    speculation: bool
+    max_tokens: int | None = None
+
+    def to_json(self, model: str) -> dict[str, object]:
+        """The body of ``POST /v1/chat/completions``."""
+        body: dict[str, object] = {
+            "model": model,
+            "messages": [{"role": role, "content": text} for role, text in self.messages],
+            "stream": True,
+            "stream_options": {"include_steps": True},
+            "speculation": "adaptive" if self.speculation else "off",
+        }
+        if self.max_tokens is not None:
+            body["max_tokens"] = self.max_tokens
+        return body
+
+
+_STATES = {state.value: state for state in EngineState}
+_ORIGINS = {origin.value: origin for origin in Origin}
+
+
+def _object(value: object) -> Json:
+    return cast(Json, value) if isinstance(value, Mapping) else {}
+
+
+def _items(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return float(value)
+
+
+def _count(value: object) -> int:
+    return int(_number(value) or 0)
+
+
+def parse_fault(value: object) -> Fault | None:
+    """An OpenAI error object, or None where there is none."""
+    fault = _object(value)
+    if not fault:
+        return None
+    message = _text(fault.get("message")) or "The engine gave no reason."
+    return Fault(message, _text(fault.get("code")) or _text(fault.get("type")))
+
+
+def parse_status(body: Json) -> StatusReport:
+    """The status report; an unknown state counts as loading."""
+    state = _text(body.get("state"))
+    model = _object(body.get("model"))
+    name = _text(model.get("name")) or _text(model.get("id"))
+    length = _count(model.get("context_length")) or None
+    return StatusReport(
+        state=_STATES.get(state, EngineState.LOADING),
+        stage=_text(body.get("stage")),
+        fault=parse_fault(body.get("error")),
+        model=ModelReport(_text(model.get("id")) or name, name, length) if name else None,
+        plan=_plan(body.get("plan")),
+    )
+
+
+def _plan(value: object) -> PlanReport | None:
+    plan = _object(value)
+    if not plan:
+        return None
+    return PlanReport(
+        backend=_text(plan.get("backend")),
+        device=_text(plan.get("device")),
+        drafter=_text(plan.get("drafter")),
+        cache_precision=_text(plan.get("cache_precision")),
+        reasons=tuple(_text(reason) for reason in _items(plan.get("reasons"))),
+    )
+
+
+def _token(value: object) -> Token:
+    token = _object(value)
+    origin = _text(token.get("origin"))
+    return Token(
+        text=_text(token.get("text")),
+        origin=_ORIGINS.get(origin, Origin.PLAIN),
+        depth=_count(token.get("depth")),
+    )
+
+
+def _step(value: object) -> Step | None:
+    step = _object(value)
+    if not step:
+        return None
+    return Step(
+        t_ms=_number(step.get("t_ms")) or 0.0,
+        drafter=_text(step.get("drafter")) or None,
+        tokens=tuple(_token(token) for token in _items(step.get("emitted"))),
+        num_drafted=len(_items(_object(step.get("draft")).get("tokens"))),
+        num_verified=len(_items(step.get("verified"))),
+        draft_ms=_number(step.get("draft_ms")) or 0.0,
+        verify_ms=_number(step.get("verify_ms")) or 0.0,
+        overhead_ms=_number(step.get("overhead_ms")) or 0.0,
+    )
+
+
+def _metrics(value: object) -> Metrics | None:
+    metrics = _object(value)
+    if not metrics:
+        return None
+    return Metrics(
+        num_generated_tokens=_count(metrics.get("num_generated_tokens")),
+        ttft_ms=_number(metrics.get("ttft_ms")),
+        throughput_tok_s=_number(metrics.get("throughput_tok_s")),
+        tokens_per_step=_number(metrics.get("tokens_per_step")),
+        acceptance_rate=_number(metrics.get("acceptance_rate")),
+    )
+
+
+def parse_chunk(chunk: Json) -> Delta | Ended | None:
+    """One streamed chunk; None for one without a choice, such as the usage chunk."""
+    choices = _items(chunk.get("choices"))
+    if not choices:
+        return None
+    choice = _object(choices[0])
+    text = _text(_object(choice.get("delta")).get("content"))
+    extra = _object(chunk.get("paceline"))
+    step = _step(extra.get("step"))
+    reason = _text(choice.get("finish_reason"))
+    if not reason:
+        return Delta(text, step)
+    notes = tuple(_text(note) for note in _items(extra.get("notes")))
+    return Ended(
+        text, step, reason, _metrics(extra.get("metrics")), _plan(extra.get("plan")), notes
+    )

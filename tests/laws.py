@@ -18,10 +18,10 @@ from tests.fakes import TableTarget
 Law = dict[tuple[int, ...], float]
 
 
-def next_token_law(
+def processed(
     logits: Sequence[float], config: GenerationConfig, prompt: Sequence[int], answer: Sequence[int]
 ) -> list[float]:
-    """Probabilities of the token that follows ``prompt`` and ``answer``; a sampled request."""
+    """The logits after ``prompt`` and ``answer`` as minimum length and penalties leave them."""
     values = [float(value) for value in logits]
     if len(answer) < config.min_new_tokens:
         for token in {*config.stop_token_ids, config.eos_token_id} - {None}:
@@ -31,6 +31,14 @@ def next_token_law(
         values[token] = values[token] / penalty if values[token] >= 0 else values[token] * penalty
     for token, count in Counter(answer).items():
         values[token] -= config.presence_penalty + config.frequency_penalty * count
+    return values
+
+
+def next_token_law(
+    logits: Sequence[float], config: GenerationConfig, prompt: Sequence[int], answer: Sequence[int]
+) -> list[float]:
+    """Probabilities of the token that follows ``prompt`` and ``answer``; a sampled request."""
+    values = processed(logits, config, prompt, answer)
     order = sorted(range(len(values)), key=lambda token: (-values[token], token))
     if config.top_k:
         order = order[: config.top_k]

@@ -23,6 +23,9 @@ PROFILE_ROWS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 MAX_ROUNDS = 7
 LONG_CONTEXT_ROWS = (1, 8)
 
+_WARM_UP_SHARE = 0.15
+"""Of the time for a profile; what is left allows about five more rounds over the same sizes."""
+
 _MAX_CORRECTION = math.log(2.0)
 _MAX_SURPRISE = 0.5
 """Log ratios beyond this count as this much: one stalled step must not rewrite the curve."""
@@ -179,11 +182,11 @@ def profile(
     ms.
 
     As many of ``PROFILE_ROWS`` as fit into ``budget_s`` seconds with room for repetition, two at
-    least; each a lower quartile of its runs (noise only ever adds time), and the sizes take turns
-    so that a noisy moment does not fall on one of them. The first run of a size is thrown away.
+    least; each the shortest of its runs (noise only ever adds time), and the sizes take turns so
+    that a noisy moment does not fall on one of them. The first run of a size is thrown away.
     """
     start = clock()
-    sizes = _warm_up(run, budget_s * 0.3, clock)
+    sizes = _warm_up(run, budget_s * _WARM_UP_SHARE, clock)
     samples: dict[int, list[float]] = {size: [] for size in sizes}
     round_s = 0.0
     for index in range(MAX_ROUNDS):
@@ -193,7 +196,7 @@ def profile(
         for size in sizes if index % 2 else reversed(sizes):
             samples[size].append(run(size))
         round_s = clock() - before
-    ms = [float(np.quantile(samples[size], 0.25)) for size in sizes]
+    ms = [min(samples[size]) for size in sizes]
     context_ms = _context_ms(long_context, StepCost(sizes, ms)) if long_context else 0.0
     return StepCost(sizes, ms, context_ms=context_ms)
 

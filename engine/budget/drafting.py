@@ -17,11 +17,12 @@ from engine.values import DraftTree, FloatArray, Verdict
 
 PATIENCE = 8
 """Steps in a row without gain before the drafter rests."""
+TRIES_AFTER_PAUSE = 3
 FIRST_PAUSE = 32
 LONGEST_PAUSE = 256
 
 _COST_RATE = 0.1
-_DEPTH_KEEP = 0.97
+_DEPTH_KEEP = 0.95
 _PRIOR_ACCEPTED = 0.7
 _PRIOR_SEEN = 4.0
 
@@ -63,8 +64,7 @@ class DraftingRecord:
             return True
         self._steps_without_gain += 1
         if self._steps_without_gain >= PATIENCE:
-            # One more try after the pause, not PATIENCE of them.
-            self._steps_without_gain = PATIENCE - 1
+            self._steps_without_gain = PATIENCE - TRIES_AFTER_PAUSE
             self._resting = self._pause
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
         return True

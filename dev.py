@@ -138,7 +138,8 @@ def ensure_model(venv: Venv, environ: Mapping[str, str]) -> None:
         last = ""
         for line in child.stdout:
             last = line.strip()
-            say(f"  {last}")
+            if not Path(last).is_dir():  # its last line is the folder, for us
+                say(f"  {last}")
     if child.returncode != 0:  # it has said why
         raise SystemExit(child.returncode)
     say(f"  done in {time.monotonic() - started:.1f} s")

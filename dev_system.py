@@ -179,18 +179,19 @@ def debian_packages(libraries: Iterable[str], fonts_missing: bool) -> list[str]:
 
 def advice(libraries: Sequence[str], fonts_missing: bool, family: str) -> str:
     """One sentence: what is missing and the command that installs it on this ``family``."""
-    missing = [*libraries, *(["any font"] if fonts_missing else [])]
-    sentence = f"Qt needs what this system lacks ({', '.join(missing)})"
     if family == "debian":
         packages = " ".join(debian_packages(libraries, fonts_missing))
         unknown = [name for name in libraries if name not in DEBIAN_PACKAGES]
         rest = f" and the packages that hold {', '.join(unknown)}" if unknown else ""
-        return f"{sentence}; install it with `sudo apt-get install -y {packages}`{rest}."
-    if family == "fedora":
+        command = f"`sudo apt-get install -y {packages}`{rest}"
+    elif family == "fedora":
         wanted = [f"'{name}()(64bit)'" for name in libraries]
         packages = " ".join([*wanted, *([FEDORA_FONTS] if fonts_missing else [])])
-        return f"{sentence}; install it with `sudo dnf install -y {packages}`."
-    return f"{sentence}; install the packages that hold it."
+        command = f"`sudo dnf install -y {packages}`"
+    else:
+        missing = [*libraries, *(["any font"] if fonts_missing else [])]
+        return f"Qt needs what this system lacks; install the packages with {', '.join(missing)}."
+    return f"Qt needs what this system lacks; install it with {command}."
 
 
 def distribution() -> str:

@@ -70,7 +70,7 @@ def probabilities(distribution: Distribution) -> np.ndarray:
     return weights / weights.sum()
 
 
-@settings(max_examples=250)
+@settings(deadline=None, max_examples=250)
 @given(sampled, st.integers(0, 10_000), st.integers(1, VOCAB_SIZE), tokens, tokens, tokens)
 def test_the_distribution_is_the_law_of_the_whole_row(
     config: GenerationConfig,
@@ -88,7 +88,7 @@ def test_the_distribution_is_the_law_of_the_whole_row(
     assert [p > 0 for p in law] == (got > 0).tolist()
 
 
-@settings(max_examples=250)
+@settings(deadline=None, max_examples=250)
 @given(
     greedy,
     st.lists(st.integers(-3, 3), min_size=VOCAB_SIZE, max_size=VOCAB_SIZE),

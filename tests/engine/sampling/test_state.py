@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.config import GenerationConfig
@@ -33,6 +33,7 @@ def state_after(config: GenerationConfig, prompt: list[int], answer: list[int]) 
     return state
 
 
+@settings(deadline=None)
 @given(configs, tokens, tokens, tokens)
 def test_a_path_counts_as_if_it_had_been_committed(
     config: GenerationConfig, prompt: list[int], answer: list[int], path: list[int]
@@ -46,6 +47,7 @@ def test_a_path_counts_as_if_it_had_been_committed(
     assert drafted.processes(path) == committed.processes([])
 
 
+@settings(deadline=None)
 @given(configs, tokens, tokens, tokens)
 def test_asking_about_a_path_changes_nothing(
     config: GenerationConfig, prompt: list[int], answer: list[int], path: list[int]
@@ -60,6 +62,7 @@ def test_asking_about_a_path_changes_nothing(
     assert state.num_generated == len(answer)
 
 
+@settings(deadline=None)
 @given(configs, tokens, tokens, tokens)
 def test_only_touched_tokens_change_and_only_downwards_if_it_says_so(
     config: GenerationConfig, prompt: list[int], answer: list[int], path: list[int]

@@ -62,7 +62,7 @@ class StepCost:
         corrections: Sequence[float] | None = None,
     ) -> None:
         self._rows = np.asarray(rows, np.float64)
-        self._ms = np.maximum.accumulate(np.asarray(ms, np.float64))
+        self._ms = np.asarray(ms, np.float64)
         self._context_ms = context_ms
         self._corrections = np.zeros(len(self._rows))
         if corrections is not None:

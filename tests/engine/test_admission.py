@@ -1,0 +1,87 @@
+"""What the engine refuses before it starts, and how requests choose their draft length."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.config import SampledRule, Speculation
+from engine.errors import (
+    CacheTooSmallError,
+    ContextLengthError,
+    EmptyPromptError,
+    InvalidOptionError,
+    PacelineError,
+    UnknownDrafterError,
+    UnsupportedOptionError,
+)
+from engine.events import GenerationRequest, StepEvent
+from engine.loop import stream
+from tests.engine.loop_kit import TARGET, Builder, answer, greedy_walk, request
+from tests.fakes import ScriptedDrafter, TableBackend, noisy_copy, tree_of
+
+_DRAFTER = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.5), trees=False)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error", "words"),
+    [
+        (request(prompt=()), EmptyPromptError, "prompt is empty"),
+        (request(prompt=[20] * 512), ContextLengthError, "512 tokens.*512"),
+        (request(prompt=[20] * 300), CacheTooSmallError, "339 rows.*has 100"),
+        (request(max_new_tokens=400), CacheTooSmallError, "402 rows.*has 100"),
+        (request(drafter="sufix"), UnknownDrafterError, "'sufix'"),
+        (
+            request(sampled_rule=SampledRule.REJECTION),
+            UnsupportedOptionError,
+            "'sampled_rule'.*keyed",
+        ),
+        (
+            request(speculation=Speculation.OFF, num_assistant_tokens=3),
+            InvalidOptionError,
+            "'num_assistant_tokens' is 3, which contradicts speculation off",
+        ),
+        (
+            request(drafter="none", num_assistant_tokens=3),
+            InvalidOptionError,
+            "contradicts drafter 'none'",
+        ),
+        (request(max_ngram_size=3), UnsupportedOptionError, "'max_ngram_size'.*leave it unset"),
+        (
+            request(tree_depth=2, branching_factor=2, num_assistant_tokens=4),
+            UnsupportedOptionError,
+            "'tree_depth'",
+        ),
+    ],
+)
+def test_what_cannot_be_answered_is_refused_at_once(
+    build: Builder, wanted: GenerationRequest, error: type[PacelineError], words: str
+) -> None:
+    engine, _ = build(_DRAFTER, backend=TableBackend(TARGET, cache_tokens=100))
+    with pytest.raises(error, match=words):
+        engine.submit(wanted, lambda event: None)
+    assert answer(engine, request()).token_ids == greedy_walk(40)
+
+
+@pytest.mark.parametrize(
+    ("options", "lengths"),
+    [
+        ({"num_assistant_tokens": 0}, {0}),
+        ({"num_assistant_tokens": 1}, {1}),
+        ({"num_assistant_tokens": 7}, {7}),
+        ({"num_assistant_tokens": 100}, {38, 37, 36}),
+        ({"speculation": Speculation.OFF}, {0}),
+        ({"speculation": Speculation.STATIC}, {5}),
+        ({"drafter": "none"}, {0}),
+    ],
+)
+def test_draft_lengths_are_what_was_asked_for(
+    build: Builder, options: dict[str, Any], lengths: set[int]
+) -> None:
+    wrong = ScriptedDrafter(lambda tokens, limit: tree_of([0] * limit), trees=False)
+    engine, _ = build(wrong, speculation=Speculation.ADAPTIVE)
+    steps = [one for one in stream(engine, request(**options)) if isinstance(one, StepEvent)]
+    chosen = [step.chosen_length for step in steps[1:4]]
+    assert set(chosen) == lengths
+    assert steps[0].chosen_length == 0

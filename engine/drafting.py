@@ -121,11 +121,6 @@ class DraftStage:
         if answer.mode.drafter is not None:
             self._drafter(answer.mode.drafter).release(answer.seq)
 
-    @property
-    def budget(self) -> Budget:
-        """What is worth keeping between runs hangs on it."""
-        return self._budget
-
     def _propose_by(
         self, name: str, answers: Sequence[Answer], shape: StepShape
     ) -> Iterator[tuple[SeqId, DraftTree]]:

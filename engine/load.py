@@ -46,25 +46,29 @@ def load_engine(config: EngineConfig, progress: Progress = _logger.info) -> Engi
     core = ov.Core()
     plan = make_plan(model, detect_devices(core), config)
     with ThreadPoolExecutor(thread_name_prefix="paceline-load") as pool:
-        tokenizer = pool.submit(Tokenizer.load, model.path)
+        tokenizer_to_be = pool.submit(Tokenizer.load, model.path)
         progress(f"Compiling {model.name} for {plan.device}")
         backend = _load_backend(core, model, plan, config)
-        progress("Reading the tokenizer")
+        tokenizer = tokenizer_to_be.result()  # before the measurement, which wants both cores
+        store = ProfileStore(config.profile_store) if config.profile_store else None
+        key = _profile_key(model, plan)
+        budget = _measure_budget(backend, key, store, progress)
         parts = Parts(
             model=model,
             plan=plan,
-            tokenizer=tokenizer.result(),
+            tokenizer=tokenizer,
             model_defaults=model_defaults(model.path),
             backend=backend,
-            drafting=DraftStage(_load_budget(backend, model, plan, config, progress)),
+            drafting=DraftStage(budget),
             admission=Admission(
                 plan=plan,
-                tokenizer=tokenizer.result(),
+                tokenizer=tokenizer,
                 cache=backend.cache,
                 vocab_size=backend.vocab_size,
                 context_length=model.context_length,
             ),
             max_rows=config.scheduler.max_num_batched_tokens,
+            on_close=lambda: _keep(budget, key, store),
         )
     progress("Ready")
     return Engine(parts)
@@ -83,7 +87,9 @@ def _load_backend(
         num_blocks=config.scheduler.num_kv_blocks,
     )
     try:
-        graph = core.read_model(model.path / MODEL_FILES[0])
+        graph = core.read_model(  # pyright: ignore[reportUnknownMemberType]
+            model.path / MODEL_FILES[0]
+        )
         return PagedBackend(core, graph, settings)
     except RuntimeError as error:
         _logger.debug("OpenVINO's own words", exc_info=error)
@@ -94,10 +100,24 @@ def _load_backend(
         ) from error
 
 
-def _load_budget(
-    backend: Backend, model: ModelInfo, plan: Plan, config: EngineConfig, progress: Progress
+def _measure_budget(
+    backend: Backend, key: ProfileKey, store: ProfileStore | None, progress: Progress
 ) -> Budget:
-    key = ProfileKey(
+    progress("Measuring what a step costs on this machine")
+    probe = _StepProbe(backend)
+    try:
+        return load_budget(store, key, probe.run)
+    finally:
+        probe.close()
+
+
+def _keep(budget: Budget, key: ProfileKey, store: ProfileStore | None) -> None:
+    if store is not None:
+        store.save(key, budget.to_json())
+
+
+def _profile_key(model: ModelInfo, plan: Plan) -> ProfileKey:
+    return ProfileKey(
         model=model.name,
         weights=_weights_id(model),
         device=plan.device,
@@ -105,13 +125,6 @@ def _load_budget(
         threads=os.cpu_count() or 1,
         cache_precision=plan.cache_precision.value,
     )
-    store = ProfileStore(config.profile_store) if config.profile_store else None
-    progress("Measuring what a step costs on this machine")
-    probe = _StepProbe(backend)
-    try:
-        return load_budget(store, key, probe.run)
-    finally:
-        probe.close()
 
 
 def _weights_id(model: ModelInfo) -> str:

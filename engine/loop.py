@@ -85,6 +85,9 @@ class Parts:
     drafting: DraftStage
     admission: Admission
     max_rows: int
+    on_close: Callable[[], None] = lambda: None
+    """Called on the engine's thread when the last request has ended: what is to be kept, is
+    kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +117,7 @@ class Engine:
         self._backend = parts.backend
         self._drafting = parts.drafting
         self._admission = parts.admission
+        self._on_close = parts.on_close
         self._scheduler = Scheduler(
             parts.backend.cache, parts.max_rows, parts.backend.capabilities.max_sequences
         )
@@ -177,6 +181,7 @@ class Engine:
                 _logger.exception("A step failed; its requests end with an error.")
                 self._fail_all("The engine failed in the middle of a step; ask again.")
         self._fail_all("The engine was closed before the answer was complete.")
+        self._on_close()
         self._backend.close()
 
     def _take_messages(self) -> bool:

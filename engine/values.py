@@ -176,9 +176,9 @@ class Verdict:
     order, row 0 (the pending token) first; as many as there are emitted tokens, of which the last
     becomes the new pending token. Example: pending ``t``, draft chain ``a b c``; the target accepts
     ``a``, ``b`` and wants ``x`` instead of ``c``: kept rows ``[0, 1, 2]``, emitted ``a b x``.
-    ``num_verified`` counts the draft tokens in the pass, ``num_reached`` the depths at which at least one
-    of them was compared with the target's token: 3 in the example, and 2 if ``c`` had not been drafted
-    (a path that ends in a leaf, or in a stop, reaches no deeper).
+    ``num_verified`` counts the draft tokens in the pass, ``num_reached`` the depths at which at
+    least one of them was compared with the target's token: 3 in the example, and 2 if ``c`` had not
+    been drafted (a path that ends in a leaf, or in a stop, reaches no deeper).
     """
 
     seq: SeqId

@@ -89,17 +89,17 @@ def bench(engine: Engine, config: EngineConfig, options: BenchOptions) -> Report
     for name in options.peers:
         tell(f"Loading {name}")
         arms.append(load_peer(name, settings))
-    tasks = make_tasks(engine, options.workloads, options.num_prompts)
+    tasks = make_tasks(engine, options.workloads, options.num_tokens, options.num_prompts)
     num_runs = options.num_rounds * len(tasks) * len(arms)
     runs: list[Run] = []
-    for one in measure(arms, tasks, options.num_rounds, options.num_tokens):
+    for one in measure(arms, tasks, options.num_rounds):
         runs.append(one)
         if len(runs) % len(arms) == 0:
             tell(f"{len(runs)} of {num_runs} answers: {one.workload}/{one.prompt}")
     comparisons = summarise(runs, PLAIN)
     different = {each.prompt for one in comparisons for each in one.differences}
     if different:
-        comparisons = summarise(runs, PLAIN, _gaps(engine, tasks, different, options.num_tokens))
+        comparisons = summarise(runs, PLAIN, _gaps(engine, tasks, different))
     return Report(
         machine=describe_machine(engine, config.inference_precision),
         num_rounds=options.num_rounds,
@@ -124,10 +124,10 @@ def engine_arms(engine: Engine, static_lengths: Sequence[int]) -> list[Arm]:
 
 
 def make_tasks(
-    engine: Engine, workloads: Sequence[Workload], num_prompts: int | None
+    engine: Engine, workloads: Sequence[Workload], num_tokens: int, num_prompts: int | None = None
 ) -> list[Task]:
     """The prompts as the model reads them, each a user's message in its chat template if it has
-    one."""
+    one; answers of ``num_tokens``, or fewer where the workload says so."""
     return [
         Task(
             workload.name,
@@ -137,6 +137,7 @@ def make_tasks(
                 TextPrompt(prompt.text),
                 apply_chat_template=engine.model.has_chat_template,
             ),
+            min(num_tokens, workload.max_tokens or num_tokens),
         )
         for workload in workloads
         for prompt in workload.prompts[:num_prompts]
@@ -178,11 +179,11 @@ def read_options(args: argparse.Namespace) -> BenchOptions:
 
 
 def _gaps(
-    engine: Engine, tasks: Sequence[Task], prompts: set[str], num_tokens: int
+    engine: Engine, tasks: Sequence[Task], prompts: set[str]
 ) -> Mapping[str, tuple[float, ...]]:
     names = [(f"{task.workload}/{task.prompt}", task) for task in tasks]
     return {
-        name: top_two_gaps(engine, task.prompt_ids, num_tokens)
+        name: top_two_gaps(engine, task.prompt_ids, task.num_tokens)
         for name, task in names
         if name in prompts
     }
@@ -208,7 +209,13 @@ def _build_parser() -> argparse.ArgumentParser:
     )
     add("--peer", action="append", default=[], metavar="NAME", help="genai or genai-lookup.")
     add("--rounds", type=int, default=3, metavar="N", help="Answers per prompt and arm; default 3.")
-    add("--tokens", type=int, default=128, metavar="N", help="Tokens per answer; default 128.")
+    add(
+        "--tokens",
+        type=int,
+        default=128,
+        metavar="N",
+        help="Tokens per answer at most; default 128.",
+    )
     add("--prompts", type=int, metavar="N", help="Only the first N prompts of each workload.")
     add("--json", type=Path, metavar="FILE", help="Write everything there, raw figures included.")
     add("--model", type=Path, metavar="DIR", help="Model folder; default: the embedded one.")

@@ -13,20 +13,18 @@ from engine.bench.arms import Arm
 from engine.bench.records import Run, Task
 
 
-def measure(
-    arms: Sequence[Arm], tasks: Sequence[Task], num_rounds: int, num_tokens: int
-) -> Iterator[Run]:
+def measure(arms: Sequence[Arm], tasks: Sequence[Task], num_rounds: int) -> Iterator[Run]:
     """Every answer as soon as it has been given.
 
     Raises:
         PacelineError: as `Arm.answer`.
     """
     for arm in arms:
-        arm.answer(tasks[0].prompt_ids, num_tokens)
+        arm.answer(tasks[0].prompt_ids, tasks[0].num_tokens)
     for number in range(num_rounds):
         for index, task in enumerate(tasks):
             for arm in rotated(arms, number + index):
-                answer = arm.answer(task.prompt_ids, num_tokens)
+                answer = arm.answer(task.prompt_ids, task.num_tokens)
                 yield Run(arm.name, task.workload, task.prompt, number, answer)
 
 

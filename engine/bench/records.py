@@ -11,11 +11,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One prompt of a workload in the model's tokens; every arm gets the same."""
+    """One prompt of a workload in the model's tokens, and how many to answer with; every arm gets
+    the same."""
 
     workload: str
     prompt: str
     prompt_ids: tuple[int, ...]
+    num_tokens: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -66,8 +66,8 @@ def _machine_line(report: Report) -> str:
     return (
         f"{machine.model} on {machine.device_name} ({machine.device}, {machine.cores} cores), "
         f"{machine.cache_precision} cache; Paceline {machine.paceline}, OpenVINO "
-        f"{machine.openvino}; {report.num_tokens} tokens an answer, rounds: {report.num_rounds}; "
-        f"baseline: {report.baseline}."
+        f"{machine.openvino}; up to {report.num_tokens} tokens an answer, "
+        f"rounds: {report.num_rounds}; baseline: {report.baseline}."
     )
 
 

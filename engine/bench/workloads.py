@@ -27,11 +27,15 @@ class WorkloadPrompt:
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Prompts of one kind; ``description`` says in a sentence what is typical of it."""
+    """Prompts of one kind; ``description`` says in a sentence what is typical of it.
+
+    ``max_tokens``: an answer stops being typical after so many tokens; None: it stays so.
+    """
 
     name: str
     description: str
     prompts: tuple[WorkloadPrompt, ...]
+    max_tokens: int | None = None
 
 
 class _PromptFile(BaseModel):
@@ -45,6 +49,7 @@ class _WorkloadFile(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     description: str
+    max_tokens: int | None = Field(default=None, ge=2)
     prompt: list[_PromptFile] = Field(min_length=1)
 
 
@@ -77,6 +82,7 @@ def load_workload(name: str) -> Workload:
         prompts=tuple(
             WorkloadPrompt(prompt.name, prompt.text.strip()) for prompt in content.prompt
         ),
+        max_tokens=content.max_tokens,
     )
 
 

@@ -190,4 +190,8 @@ def _remove_truncation(model: ov.Model) -> None:
             if node.get_type_name() == "Constant" and node.data.ndim == 0:
                 port.replace_source_output(limit)
     for op in _find(model, "Truncate"):  # segments, then longest, side, mode
-        op.input(op.get_input_size() - 3).replace_source_output(limit)
+        port = op.input(op.get_input_size() - 3)
+        source = port.get_source_output().get_node()
+        if source.get_type_name() == "Select":  # Select(a state that switches it on, longest, none)
+            port = source.input(1)  # the state must keep its reader
+        port.replace_source_output(limit)

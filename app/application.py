@@ -20,7 +20,9 @@ from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QApplication
 
 from app.chat_model import ChatModel
+from app.collector import Collector
 from app.connection import EngineConnection
+from app.pulse import Pulse
 from app.telemetry import Telemetry
 from app.theme import Theme
 from app.views.window import Window
@@ -41,11 +43,13 @@ class Session(QObject):
 
     def __init__(self, application: QApplication, engine_command: Sequence[str]) -> None:
         super().__init__()
+        self._collector = Collector(self)
         self.connection = EngineConnection(engine_command, parent=self)
         self.connection.start()
         self.theme = Theme(application)
-        self.telemetry = Telemetry(self)
-        self.chat = ChatModel(self.connection, self.telemetry, self)
+        pulse = Pulse(self)
+        self.telemetry = Telemetry(pulse, self)
+        self.chat = ChatModel(self.connection, self.telemetry, pulse, self)
         self.window = Window(self.theme, self.connection, self.chat, self.telemetry)
 
     async def run(self) -> None:
@@ -67,11 +71,13 @@ class Session(QObject):
         for name in _SLOW_IMPORTS:
             await asyncio.to_thread(importlib.import_module, name)
         self.window.dock.install_curves()
+        self._collector.settle()
 
     async def close(self) -> None:
         """Stop what runs and end the engine."""
         await self.chat.close()
         await self.connection.close()
+        self._collector.stop()
 
 
 def make_application(arguments: Sequence[str] = ()) -> QApplication:

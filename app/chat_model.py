@@ -1,7 +1,7 @@
 """The conversation as it happens: ask, stream, stop, try again, compare.
 
 `ChatModel` owns the messages and the one task that answers. A message leaves as a frozen value, in
-`message_added` once and in `message_changed` at most thirty times a second. No widgets, no HTTP:
+`message_added` once and in `message_changed` with the pulse. No widgets, no HTTP:
 the engine is whatever `Engine` gives a ready client.
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Coroutine
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 from typing import Any, Protocol
@@ -28,6 +29,8 @@ _log = logging.getLogger(__name__)
 COMPARISON_TOKENS = 256
 """Both halves of a comparison end here at the latest."""
 _PROGRESS_MS = 100
+_LINE_S = 0.15
+"""The figures under a growing answer change no oftener: they are to be read."""
 
 
 class Engine(Protocol):
@@ -43,9 +46,12 @@ class _Open:
     """The answer that is being made."""
 
     message: Message
+    question: Message
     started: float
     tally: Tally = field(default_factory=Tally)
     pieces: list[str] = field(default_factory=list[str])
+    line: str = ""
+    line_due: float = 0.0
     is_asked: bool = False
     """The engine has the question."""
 
@@ -59,17 +65,23 @@ class ChatModel(QObject):
     busy_changed = Signal(bool)
     speculation_changed = Signal(bool)
 
-    def __init__(self, engine: Engine, telemetry: Telemetry, parent: QObject | None = None) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        telemetry: Telemetry,
+        pulse: Pulse,
+        parent: QObject | None = None,
+    ) -> None:
         super().__init__(parent)
         self._engine = engine
         self._telemetry = telemetry
         self._messages: dict[int, Message] = {}
-        self._next_id = 1
+        self._last_id = 0
         self._speculation = True
-        self._task: asyncio.Task[Message | None] | None = None
+        self._task: asyncio.Task[Message] | None = None
         self._open: _Open | None = None
-        self._pulse = Pulse(self)
-        self._pulse.beat.connect(self._show_open)
+        self._pulse = pulse
+        pulse.beat.connect(self._show_open)
         self._progress = QTimer(self)
         self._progress.setInterval(_PROGRESS_MS)
         self._progress.timeout.connect(self._pulse.request)
@@ -100,13 +112,14 @@ class ChatModel(QObject):
         if self.is_busy or not text.strip():
             return
         question = self._add(Role.USER, text.strip())
-        self._run(self._answer(question, speculation=self._speculation))
+        self._run(self._answer(self._begin(question, speculation=self._speculation)))
 
     def compare(self, text: str) -> None:
         """Ask with speculation and then without, and say what the difference is."""
         if self.is_busy or not text.strip():
             return
-        self._run(self._compare(self._add(Role.USER, text.strip())))
+        question = self._add(Role.USER, text.strip())
+        self._run(self._compare(question, self._begin(question, speculation=True)))
 
     def retry(self, answer_id: int) -> None:
         """Ask again what the failed or stopped answer ``answer_id`` was to answer."""
@@ -114,7 +127,9 @@ class ChatModel(QObject):
         if self.is_busy or answer is None or answer.question is None:
             return
         question = self._messages[answer.question]
-        self._run(self._answer(question, speculation=answer.speculation, replacing=answer))
+        self._run(
+            self._answer(self._begin(question, speculation=answer.speculation, replacing=answer))
+        )
 
     def stop(self) -> None:
         """End the answer under way: shown at once, and the engine sees the connection close."""
@@ -139,20 +154,23 @@ class ChatModel(QObject):
         if task:
             await asyncio.gather(task, return_exceptions=True)
 
-    def _add(self, role: Role, text: str = "", *, question: Message | None = None) -> Message:
-        message = Message(self._next_id, role, text, question=question.id if question else None)
-        self._next_id += 1
+    def _new_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    def _add(self, role: Role, text: str) -> Message:
+        message = Message(self._new_id(), role, text)
         self._messages[message.id] = message
         self.message_added.emit(message)
         return message
 
-    def _run(self, work: Coroutine[Any, Any, Message | None]) -> None:
+    def _run(self, work: Coroutine[Any, Any, Message]) -> None:
         self._task = task = asyncio.get_event_loop().create_task(work)
         task.add_done_callback(self._on_done)
         self._progress.start()
         self.busy_changed.emit(True)
 
-    def _on_done(self, task: asyncio.Task[Message | None]) -> None:
+    def _on_done(self, task: asyncio.Task[Message]) -> None:
         if not task.cancelled() and (error := task.exception()):
             _log.error("Answering failed", exc_info=error)
             if task is self._task:
@@ -165,56 +183,57 @@ class ChatModel(QObject):
         self._progress.stop()
         self.busy_changed.emit(False)
 
-    async def _compare(self, question: Message) -> None:
-        first = await self._answer(question, speculation=True, max_tokens=COMPARISON_TOKENS)
+    async def _compare(self, question: Message, now: _Open) -> Message:
+        first = await self._answer(now, max_tokens=COMPARISON_TOKENS)
         if first.progress is not Progress.DONE:
-            return
-        second = await self._answer(
-            question, speculation=False, max_tokens=COMPARISON_TOKENS, remembered=False
-        )
+            return first
+        now = self._begin(question, speculation=False, remembered=False)
+        second = await self._answer(now, max_tokens=COMPARISON_TOKENS)
         if second.progress is Progress.DONE and first.figures and second.figures:
             verdict = comparison_text(
                 Answer(first.text, first.figures), Answer(second.text, second.figures)
             )
             self._put(replace(second, notes=(*second.notes, verdict)))
+        return second
 
-    async def _answer(
-        self,
-        question: Message,
-        *,
-        speculation: bool,
-        max_tokens: int | None = None,
-        remembered: bool = True,
-        replacing: Message | None = None,
-    ) -> Message:
-        now = self._begin(question, speculation, remembered, replacing)
+    async def _answer(self, now: _Open, *, max_tokens: int | None = None) -> Message:
+        speculation = now.message.speculation
         try:
             engine = await self._engine.ready()
             now.is_asked = True
             now.started = perf_counter()
             self._telemetry.begin(speculation=speculation)
-            request = ChatRequest(history(self.messages, question), speculation, max_tokens)
-            async for event in engine.client.chat(request, engine.model.id):
-                self._take(now, event.text, event.step)
-                if isinstance(event, Ended):
-                    self._settle(Progress.DONE, ended=event)
+            request = ChatRequest(history(self.messages, now.question), speculation, max_tokens)
+            async with aclosing(engine.client.chat(request, engine.model.id)) as events:
+                async for event in events:
+                    self._take(now, event.text, event.step)
+                    if isinstance(event, Ended):
+                        self._settle(Progress.DONE, ended=event)
         except EngineError as error:
             self._settle(Progress.FAILED, error.fault)
         return self._messages.get(now.message.id, now.message)
 
     def _begin(
-        self, question: Message, speculation: bool, remembered: bool, replacing: Message | None
+        self,
+        question: Message,
+        *,
+        speculation: bool,
+        remembered: bool = True,
+        replacing: Message | None = None,
     ) -> _Open:
-        blank = replacing or self._add(Role.ASSISTANT, question=question)
+        """Show an answer that waits, in a place of its own or in that of ``replacing``."""
         message = Message(
-            blank.id,
+            replacing.id if replacing else self._new_id(),
             Role.ASSISTANT,
             progress=Progress.WAITING,
             question=question.id,
             speculation=speculation,
             remembered=remembered,
         )
-        self._open = now = _Open(message, perf_counter())
+        self._open = now = _Open(message, question, perf_counter())
+        if replacing is None:
+            self._messages[message.id] = message
+            self.message_added.emit(message)
         self._show_open()
         return now
 
@@ -232,7 +251,10 @@ class ChatModel(QObject):
         now = self._open
         if now is None:
             return
-        line = answer_line(now.tally.figures(), speculation=now.message.speculation)
+        if perf_counter() >= now.line_due:
+            now.line_due = perf_counter() + _LINE_S
+            now.line = answer_line(now.tally.figures(), speculation=now.message.speculation)
+        line = now.line
         progress = Progress.STREAMING
         if not now.tally.num_tokens and not now.pieces:
             progress = Progress.WAITING
@@ -244,7 +266,6 @@ class ChatModel(QObject):
         self, progress: Progress, fault: Fault | None = None, ended: Ended | None = None
     ) -> None:
         now, self._open = self._open, None
-        self._pulse.cancel()
         self._telemetry.end(ended)
         if now is None:
             return

@@ -61,6 +61,7 @@ class EngineClient:
     async def chat(self, request: ChatRequest, model: str) -> AsyncGenerator[Delta | Ended]:
         """The answer as it is made; the last event is `Ended`. Raises `EngineError`."""
         ended = False
+        fault: Fault | None = None
         try:
             async with self._http.stream(
                 "POST", "/v1/chat/completions", json=request.to_json(model)
@@ -68,17 +69,21 @@ class EngineClient:
                 if response.is_error:
                     body = _decode(await response.aread())
                     raise EngineError(parse_fault(body.get("error")) or NOT_UNDERSTOOD)
+                # Read to the end even after a fault: an iteration that is left in the middle
+                # is closed by the loop in another task, and the connection with noise.
                 async for line in response.aiter_lines():
-                    event = _event(line)
-                    if event is not None:
+                    event = None if fault else _event(line)
+                    if isinstance(event, Fault):
+                        fault = event
+                    elif event is not None:
                         ended = isinstance(event, Ended)
                         yield event
         except httpx.ConnectError as error:
             raise EngineError(UNREACHABLE) from error
         except httpx.HTTPError as error:
             raise EngineError(BROKEN_OFF) from error
-        if not ended:
-            raise EngineError(BROKEN_OFF)
+        if fault or not ended:
+            raise EngineError(fault or BROKEN_OFF)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -95,15 +100,15 @@ def _decode(content: bytes | str) -> Json:
     return cast(Json, body)
 
 
-def _event(line: str) -> Delta | Ended | None:
+def _event(line: str) -> Delta | Ended | Fault | None:
     """One line of the event stream; None where it carries nothing to show."""
     if not line.startswith("data:"):
         return None
     data = line.removeprefix("data:").strip()
     if data == "[DONE]":
         return None
-    chunk = _decode(data)
-    fault = parse_fault(chunk.get("error"))
-    if fault is not None:
-        raise EngineError(fault)
-    return parse_chunk(chunk)
+    try:
+        chunk = _decode(data)
+    except EngineError as error:
+        return error.fault
+    return parse_fault(chunk.get("error")) or parse_chunk(chunk)

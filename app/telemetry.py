@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from math import isnan, nan
 from time import perf_counter
 
-from PySide6.QtCore import QObject, QTimer, Signal
+from PySide6.QtCore import QObject, Signal
 
 from app.figures import Figures, Tally
-from app.pulse import FRAME_MS
+from app.pulse import Pulse
 from app.wire import Ended, Step
 
 SPAN_S = 12.0
@@ -27,7 +27,8 @@ _ENOUGH_S = 0.15
 _ACCEPTANCE_STEPS = 32
 """Rolling acceptance looks at this many steps."""
 _ENOUGH_STEPS = 4
-_POINT_S = FRAME_MS / 1000
+_POINT_S = 0.08
+"""Points closer than this would share a pixel."""
 _GAP_S = 0.4
 """Room between two answers."""
 
@@ -40,7 +41,7 @@ class Curve:
     y: list[float] = field(default_factory=list[float])
 
     def add(self, x: float, y: float) -> None:
-        """Append a point, or move the last one if it is younger than a frame."""
+        """Append a point, or move the last one if it is too close."""
         solid = len(self.x) > 1 and not isnan(self.y[-1])
         if solid and x - self.x[-2] < _POINT_S:
             self.x[-1], self.y[-1] = x, y
@@ -70,13 +71,16 @@ class _Recent:
 
 
 class Telemetry(QObject):
-    """Feeds the telemetry dock. `frame` comes at most 30 times a second, only while streaming."""
+    """Feeds the telemetry dock. `frame` comes with the pulse, only while streaming."""
 
     frame = Signal()
     cleared = Signal()
 
-    def __init__(self, parent: QObject | None = None) -> None:
+    def __init__(self, pulse: Pulse, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._pulse = pulse
+        self._is_running = False
+        pulse.beat.connect(self._on_beat)
         self.rate = Curve()
         self.rate_without = Curve()
         """Token rate of answers with speculation off: drawn apart."""
@@ -93,14 +97,11 @@ class Telemetry(QObject):
         self._start = 0.0
         self._clock_start = 0.0
         self._rate_curve = self.rate
-        self._timer = QTimer(self)
-        self._timer.setInterval(FRAME_MS)
-        self._timer.timeout.connect(self._tick)
 
     @property
     def is_running(self) -> bool:
         """An answer is streaming."""
-        return self._timer.isActive()
+        return self._is_running
 
     def begin(self, *, speculation: bool) -> None:
         """An answer was asked for; the clock runs."""
@@ -113,7 +114,8 @@ class Telemetry(QObject):
         self._recent.clear()
         self.latest_rate = self.latest_acceptance = self.latest_tokens_per_step = None
         self.figures = Figures()
-        self._timer.start()
+        self._is_running = True
+        self._pulse.request()
 
     def add(self, step: Step) -> None:
         """Count one step and extend the curves."""
@@ -152,16 +154,16 @@ class Telemetry(QObject):
 
     def end(self, ended: Ended | None = None) -> None:
         """The answer is over (``ended`` None: stopped or failed); the picture stands still."""
-        if not self._timer.isActive():
+        if not self._is_running:
             return
-        self._timer.stop()
+        self._is_running = False
         self._advance()
         self.figures = self._tally.settled(ended) if ended else self._tally.figures()
         self.frame.emit()
 
     def clear(self) -> None:
         """Forget everything, for a new conversation."""
-        self._timer.stop()
+        self._is_running = False
         for curve in (self.rate, self.rate_without, self.acceptance, self.tokens_per_step):
             curve.x.clear()
             curve.y.clear()
@@ -175,7 +177,10 @@ class Telemetry(QObject):
         for curve in (self.rate, self.rate_without, self.acceptance, self.tokens_per_step):
             curve.forget_before(self.now - SPAN_S)
 
-    def _tick(self) -> None:
+    def _on_beat(self) -> None:
+        if not self._is_running:
+            return
+        self._pulse.request()  # the picture scrolls whether or not a step came
         self._advance()
         self.figures = self._tally.figures()
         self.frame.emit()

@@ -90,14 +90,19 @@ class DocumentWriter:
         """Use other styles for what is written from now on."""
         self._styles = styles
 
-    def show(self, keep: int, units: Sequence[Unit]) -> None:
-        """Keep the first ``keep`` units of what is there and write ``units`` after them."""
+    def show(self, keep: int, units: Sequence[Unit]) -> int:
+        """Keep the first ``keep`` units of what is there and write ``units`` after them.
+
+        Returns how many of the panels are still as they were.
+        """
         self._cursor.beginEditBlock()
         self._truncate(keep)
+        num_kept = len(self._panels)
         for unit in units:
             self._marks.append(_Mark(self._end(), self._is_fresh, len(self._panels)))
             self._write(unit)
         self._cursor.endEditBlock()
+        return num_kept
 
     def _end(self) -> int:
         return self._document.characterCount() - 1
@@ -109,10 +114,12 @@ class DocumentWriter:
         del self._marks[keep:], self._panels[mark.num_panels :]
         cursor = self._cursor
         cursor.setPosition(mark.position)
+        block_format, char_format = cursor.blockFormat(), cursor.blockCharFormat()
         cursor.movePosition(QTextCursor.MoveOperation.End, QTextCursor.MoveMode.KeepAnchor)
         cursor.removeSelectedText()
-        if mark.is_fresh and (list_ := cursor.currentList()):
-            list_.remove(cursor.block())
+        # An empty block would take over the format of the block that was removed after it.
+        cursor.setBlockFormat(block_format)
+        cursor.setBlockCharFormat(char_format)
         self._is_fresh = mark.is_fresh
 
     def _write(self, unit: Unit) -> None:

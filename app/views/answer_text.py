@@ -44,7 +44,9 @@ class AnswerText(QTextBrowser):
         self._markdown = StreamingMarkdown()
         self._writer = DocumentWriter(self.document(), Styles(theme.colours))
         self._text = ""
-        self._buttons: list[QToolButton] = []
+        self._areas: list[QRectF] = []
+        """Where the writer's panels lie."""
+        self.code_buttons: list[QToolButton] = []
         self.setAccessibleName(name)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -66,9 +68,8 @@ class AnswerText(QTextBrowser):
             return
         self._text = text
         change = self._markdown.update(text)
-        self._writer.show(change.keep, change.units)
+        self._place_panels(self._writer.show(change.keep, change.units))
         self._fit()
-        self._place_buttons()
 
     def sizeHint(self) -> QSize:
         """As tall as the text."""
@@ -81,14 +82,13 @@ class AnswerText(QTextBrowser):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """The buttons stay at the right edge."""
         super().resizeEvent(event)
-        self._place_buttons()
+        self._place_panels(0)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Grounds first, the text over them."""
         painter = QPainter(self.viewport())
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        for panel in self._writer.panels:
-            area = self._area(panel)
+        for panel, area in zip(self._writer.panels, self._areas, strict=True):
             if area.intersects(QRectF(event.rect())):
                 self._paint_panel(painter, panel, area)
         painter.end()
@@ -130,19 +130,30 @@ class AnswerText(QTextBrowser):
         self._writer.restyle(Styles(self._theme.colours))
         self._markdown = StreamingMarkdown()
         change = self._markdown.update(self._text)
-        self._writer.show(0, change.units)
-        for button in self._buttons:
+        self._place_panels(self._writer.show(0, change.units))
+        for button in self.code_buttons:
             button.setIcon(icon("copy", self._theme.colours.soft))
 
-    def _place_buttons(self) -> None:
-        codes = [panel for panel in self._writer.panels if panel.kind is PanelKind.CODE]
-        while len(self._buttons) < len(codes):
-            self._buttons.append(self._make_button(len(self._buttons)))
-        for place, button in enumerate(self._buttons):
-            button.setVisible(place < len(codes))
-            if place < len(codes):
-                area = self._area(codes[place])
-                button.move(int(area.right()) - _BUTTON_PX - 6, int(area.top()) + 6)
+    def _place_panels(self, num_kept: int) -> None:
+        """Measure all panels but the first ``num_kept``; a button belongs to each block of code."""
+        panels = self._writer.panels
+        del self._areas[num_kept:]
+        place = sum(panel.kind is PanelKind.CODE for panel in panels[:num_kept])
+        for panel in panels[num_kept:]:
+            area = self._area(panel)
+            self._areas.append(area)
+            if panel.kind is PanelKind.CODE:
+                self._place_button(place, area)
+                place += 1
+        for button in self.code_buttons[place:]:
+            button.hide()
+
+    def _place_button(self, place: int, area: QRectF) -> None:
+        if place == len(self.code_buttons):
+            self.code_buttons.append(self._make_button(place))
+        button = self.code_buttons[place]
+        button.move(int(area.right()) - _BUTTON_PX - 6, int(area.top()) + 6)
+        button.show()
 
     def _make_button(self, place: int) -> QToolButton:
         button = QToolButton(self.viewport())

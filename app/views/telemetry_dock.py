@@ -28,35 +28,31 @@ from app.theme import FIGURE_PX, SMALL_PX, Theme, figure_font
 from app.views.bars import PositionBars, TimeStrip
 
 if TYPE_CHECKING:
-    from app.views.plots import CurvePlot
+    from app.views.plots import CurveSpec, CurveStack
 
 _WIDTH_PX = 296
+_HEAD_PX = 34
 _CURVE_PX = 68
+_FRAMES_PER_PICTURE = 2
+_FRAMES_PER_FIGURE = 4
 _ROWS = ("First token", "Forward passes", "Drafted", "Verified", "Accepted")
 
 
-class _Section(QWidget):
-    """A label, a large figure, and room for a curve."""
+class _Head(QWidget):
+    """A label and a large figure, above a curve."""
 
     def __init__(self, label: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.setFixedHeight(_HEAD_PX)
         name = QLabel(label, self)
         name.setObjectName("small")
         self.value = QLabel("–", self)
         self.value.setFont(figure_font(FIGURE_PX, bold=True))
         self.value.setAccessibleName(label)
-        self.room = QWidget(self)
-        self.room.setFixedHeight(_CURVE_PX)
-        inside = QVBoxLayout(self.room)
-        inside.setContentsMargins(0, 0, 0, 0)
-        top = QHBoxLayout()
-        top.addWidget(name, 1, Qt.AlignmentFlag.AlignBottom)
-        top.addWidget(self.value, 0, Qt.AlignmentFlag.AlignBottom)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(2)
-        layout.addLayout(top)
-        layout.addWidget(self.room)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 2)
+        row.addWidget(name, 1, Qt.AlignmentFlag.AlignBottom)
+        row.addWidget(self.value, 0, Qt.AlignmentFlag.AlignBottom)
 
 
 class TelemetryDock(QDockWidget):
@@ -67,40 +63,42 @@ class TelemetryDock(QDockWidget):
         self.setObjectName("telemetry")
         self._theme = theme
         self._telemetry = telemetry
-        self._curves: tuple[CurvePlot, CurvePlot, CurvePlot] | None = None
+        self._curves: CurveStack | None = None
+        self._num_frames = 0
         self.setFeatures(QDockWidget.DockWidgetFeature.DockWidgetClosable)
         self.setAllowedAreas(Qt.DockWidgetArea.RightDockWidgetArea)
         self._close = QToolButton(self)
         self.setTitleBarWidget(self._title_bar())
-        self._rate = _Section("Token rate", self)
-        self._acceptance = _Section("Accepted of verified", self)
-        self._steps = _Section("Tokens per step", self)
+        self._rate = _Head("Token rate", self)
+        self._acceptance = _Head("Accepted of verified", self)
+        self._steps = _Head("Tokens per step", self)
+        self._curve_room = QGridLayout()
         self._positions = PositionBars(theme, self)
         self._strip = TimeStrip(theme, self)
         self._values: list[QLabel] = []
         self.setWidget(self._page())
         self.setMinimumWidth(_WIDTH_PX)
-        telemetry.frame.connect(self._show)
-        telemetry.cleared.connect(self._show)
+        telemetry.frame.connect(self._on_frame)
+        telemetry.cleared.connect(self._show_all)
+        self.visibilityChanged.connect(self._show_all)
         theme.changed.connect(self._restyle)
         self._restyle()
 
     def install_curves(self) -> None:
         """Fill the empty space; `app.views.plots` must be imported by now, or this takes long."""
         plots = importlib.import_module("app.views.plots")
-        make = cast("type[CurvePlot]", plots.CurvePlot)
-        rate = make("Token rate over time", floor=20, parent=self._rate.room)
-        accepted = make("Acceptance over time", floor=100, unit="%", parent=self._acceptance.room)
-        steps = make("Tokens per step over time", floor=2, parent=self._steps.room)
-        self._curves = (rate, accepted, steps)
-        for section, curve in zip(
-            (self._rate, self._acceptance, self._steps), self._curves, strict=True
-        ):
-            layout = section.room.layout()
-            if layout is not None:
-                layout.addWidget(curve)
+        spec = cast("type[CurveSpec]", plots.CurveSpec)
+        specs = (
+            spec("Token rate over time", 20),
+            spec("Acceptance over time", 100, "%"),
+            spec("Tokens per step over time", 2),
+        )
+        make = cast("type[CurveStack]", plots.CurveStack)
+        self._curves = make(specs, head_px=_HEAD_PX, plot_px=_CURVE_PX)
+        self._curve_room.addWidget(self._curves, 0, 0)
+        self._curves.lower()
         self._restyle()
-        self._show()
+        self._show_all()
 
     def _title_bar(self) -> QWidget:
         bar = QWidget(self)
@@ -125,9 +123,7 @@ class TelemetryDock(QDockWidget):
         layout = QVBoxLayout(page)
         layout.setContentsMargins(16, 4, 16, 8)
         layout.setSpacing(12)
-        layout.addWidget(self._rate)
-        layout.addWidget(self._acceptance)
-        layout.addWidget(self._steps)
+        layout.addLayout(self._arrange_curves())
         layout.addWidget(self._labelled("Accepted by position", self._positions))
         layout.addWidget(self._labelled("Time", self._strip))
         layout.addLayout(self._rows())
@@ -140,6 +136,16 @@ class TelemetryDock(QDockWidget):
         scroll.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         scroll.setWidget(page)
         return scroll
+
+    def _arrange_curves(self) -> QGridLayout:
+        """The heads lie over the free rows of the curves."""
+        heads = QVBoxLayout()
+        heads.setSpacing(0)
+        for head in (self._rate, self._acceptance, self._steps):
+            heads.addWidget(head)
+            heads.addSpacing(_CURVE_PX)
+        self._curve_room.addLayout(heads, 0, 0)
+        return self._curve_room
 
     def _labelled(self, label: str, content: QWidget) -> QWidget:
         holder = QWidget(self)
@@ -166,13 +172,30 @@ class TelemetryDock(QDockWidget):
             self._values.append(value)
         return grid
 
-    def _show(self) -> None:
+    def _on_frame(self) -> None:
+        """Curves and figures in turn: at 20 pixels a second a curve needs no more to look smooth,
+        and nobody reads figures that fast."""
+        self._num_frames += 1
+        is_last = not self._telemetry.is_running
+        if is_last or self._num_frames % _FRAMES_PER_PICTURE == 0:
+            self._show_curves()
+        if is_last or self._num_frames % _FRAMES_PER_FIGURE == 1:
+            self._show_figures()
+
+    def _show_all(self) -> None:
+        self._show_curves()
+        self._show_figures()
+
+    def _show_curves(self) -> None:
         telemetry = self._telemetry
-        if self._curves:
-            rate, accepted, steps = self._curves
+        if self._curves and self.isVisible():
+            rate, accepted, steps = self._curves.plots
             rate.show_curves(telemetry.now, telemetry.rate, telemetry.rate_without)
             accepted.show_curves(telemetry.now, telemetry.acceptance)
             steps.show_curves(telemetry.now, telemetry.tokens_per_step)
+
+    def _show_figures(self) -> None:
+        telemetry = self._telemetry
         figures = telemetry.figures
         self._rate.value.setText(rate_text(telemetry.latest_rate))
         self._acceptance.value.setText(share_text(telemetry.latest_acceptance))
@@ -193,7 +216,4 @@ class TelemetryDock(QDockWidget):
         colours = self._theme.colours
         self._close.setIcon(icon("x", colours.soft))
         if self._curves:
-            rate, accepted, steps = self._curves
-            rate.use(colours, colours.accent)
-            accepted.use(colours, colours.accepted)
-            steps.use(colours, colours.accepted)
+            self._curves.use(colours, (colours.accent, colours.accepted, colours.accepted))

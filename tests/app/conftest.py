@@ -1,0 +1,99 @@
+"""A window on a scripted engine, an asyncio loop on Qt's, and patience with a limit."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import httpx
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtWidgets import QApplication
+
+from app.application import Session, event_loop
+from app.connection import EngineConnection
+
+Run = Callable[[Coroutine[Any, Any, None]], None]
+OpenSession = Callable[..., Session]
+
+FAKE_SERVER = Path(__file__).with_name("fake_server.py")
+
+
+def fake_engine(*options: str) -> list[str]:
+    """The command that runs the scripted engine."""
+    return [sys.executable, str(FAKE_SERVER), *options]
+
+
+async def until(condition: Callable[[], object], seconds: float = 10.0) -> None:
+    """Wait for ``condition``; fail when it takes too long."""
+    end = perf_counter() + seconds
+    while not condition():
+        assert perf_counter() < end, "It did not happen in time."
+        await asyncio.sleep(0.005)
+
+
+async def asked(session: Session) -> dict[str, Any]:
+    """What the scripted engine was asked, by its own account."""
+    ready = await session.connection.ready()
+    http: httpx.AsyncClient = ready.client._http
+    return (await http.get("/asked")).json()
+
+
+@pytest.fixture
+def loop(qapp: QApplication) -> Iterator[asyncio.AbstractEventLoop]:
+    made = event_loop(qapp)
+    yield made
+    for task in asyncio.all_tasks(made):
+        task.cancel()
+    made.close()
+    asyncio.set_event_loop(None)
+
+
+@pytest.fixture
+def run(loop: asyncio.AbstractEventLoop) -> Run:
+    """Runs the coroutine of a test to its end."""
+    return loop.run_until_complete
+
+
+@pytest.fixture
+def open_session(qapp: QApplication, loop: asyncio.AbstractEventLoop) -> Iterator[OpenSession]:
+    """Opens windows on scripted engines with the given options; closes them after the test."""
+    sessions: list[Session] = []
+    qapp.setQuitOnLastWindowClosed(False)
+
+    def open_one(*options: str) -> Session:
+        session = Session(qapp, fake_engine(*options))
+        sessions.append(session)
+        session.window.show()
+        return session
+
+    yield open_one
+    for session in sessions:
+        session.window.close()
+        loop.run_until_complete(session.close())
+        session.window.deleteLater()
+        session.theme.deleteLater()
+        session.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+
+
+@pytest.fixture
+def connect(
+    qapp: QApplication, loop: asyncio.AbstractEventLoop
+) -> Iterator[Callable[..., EngineConnection]]:
+    """Makes started connections without a window."""
+    made: list[EngineConnection] = []
+
+    def connect_one(*options: str, pauses_s: tuple[float, ...] = (0.05, 0.05)) -> EngineConnection:
+        connection = EngineConnection(fake_engine(*options), pauses_s=pauses_s)
+        made.append(connection)
+        connection.start()
+        return connection
+
+    yield connect_one
+    for connection in made:
+        loop.run_until_complete(connection.close())

@@ -1,0 +1,208 @@
+"""A conversation with a scripted engine: ask, stream, stop, fail, try again, compare."""
+
+from __future__ import annotations
+
+import asyncio
+from time import perf_counter
+
+from app.chat_model import COMPARISON_TOKENS
+from app.conversation import Message, Progress, Role
+from tests.app.conftest import OpenSession, Run, asked, until
+
+
+def test_an_answer_streams_in_and_ends_with_its_figures(
+    run: Run, open_session: OpenSession
+) -> None:
+    async def story() -> None:
+        chat = open_session("--pace-ms", "40").chat
+        lengths: list[int] = []
+        chat.message_changed.connect(lambda message: lengths.append(len(message.text)))
+        chat.send("some code please")
+        await until(lambda: not chat.is_busy)
+        question, answer = chat.messages
+        assert (question.role, question.text) == (Role.USER, "some code please")
+        assert answer.progress is Progress.DONE
+        assert answer.text.startswith("Here is the code")
+        assert answer.text.endswith("returns the sum.\n")
+        assert "tok/s" in answer.line
+        assert "tokens/step" in answer.line
+        assert answer.line.endswith("% accepted")
+        assert len(set(lengths)) > 5
+        assert lengths == sorted(lengths)
+
+    run(story())
+
+
+def test_changes_come_at_most_thirty_times_a_second(run: Run, open_session: OpenSession) -> None:
+    async def story() -> None:
+        chat = open_session("--pace-ms", "1").chat
+        times: list[float] = []
+        chat.message_changed.connect(lambda _: times.append(perf_counter()))
+        chat.send("a long story with code")
+        await until(lambda: not chat.is_busy, 20)
+        gaps = sorted(later - earlier for earlier, later in zip(times, times[1:], strict=False))
+        assert len(times) > 10
+        assert gaps[len(gaps) // 2] > 0.025
+
+    run(story())
+
+
+def test_stopping_keeps_what_is_there_and_leaves_the_wire(
+    run: Run, open_session: OpenSession
+) -> None:
+    async def story() -> None:
+        session = open_session("--pace-ms", "20")
+        chat = session.chat
+        chat.send("tell a story but stall")
+        await until(lambda: chat.messages[-1].text)
+        start = perf_counter()
+        chat.stop()
+        assert perf_counter() - start < 0.1
+        assert not chat.is_busy
+        answer = chat.messages[-1]
+        assert answer.progress is Progress.STOPPED
+        assert answer.text.startswith("Once")
+        assert answer.line.endswith("stopped")
+        await asyncio.sleep(0.2)
+        assert (await asked(session))["cancelled"] == 1
+        chat.send("a story")
+        await until(lambda: not chat.is_busy)
+        assert chat.messages[-1].progress is Progress.DONE
+
+    run(story())
+
+
+def test_the_switch_governs_the_next_answer(run: Run, open_session: OpenSession) -> None:
+    async def story() -> None:
+        session = open_session("--pace-ms", "1")
+        chat = session.chat
+        for on in (True, False, True):
+            chat.set_speculation(on)
+            chat.send("a story")
+            await until(lambda: not chat.is_busy)
+        bodies = (await asked(session))["asked"]
+        assert [body["speculation"] for body in bodies] == ["adaptive", "off", "adaptive"]
+        assert "speculation off" in chat.messages[3].line
+        assert "accepted" not in chat.messages[3].line
+
+    run(story())
+
+
+def test_what_was_said_is_sent_again(run: Run, open_session: OpenSession) -> None:
+    async def story() -> None:
+        session = open_session("--pace-ms", "1")
+        for text in ("some code", "a story"):
+            session.chat.send(text)
+            await until(lambda: not session.chat.is_busy)
+        sent = (await asked(session))["asked"][1]["messages"]
+        assert [message["role"] for message in sent] == ["user", "assistant", "user"]
+        assert sent[1]["content"] == session.chat.messages[1].text
+
+    run(story())
+
+
+def test_errors_are_told_in_place_and_the_chat_goes_on(run: Run, open_session: OpenSession) -> None:
+    async def story() -> None:
+        session = open_session("--pace-ms", "1")
+        chat = session.chat
+        told: list[str] = []
+        for text in ("refuse this", "break it", "cut it"):
+            chat.send(text)
+            await until(lambda: not chat.is_busy)
+            answer = chat.messages[-1]
+            assert answer.progress is Progress.FAILED
+            assert answer.fault is not None
+            told.append(answer.fault.message)
+        assert told == [
+            "The prompt has 9000 tokens; the model's context holds 8192. Begin a new chat.",
+            "A step failed: the device was lost.",
+            "The engine stopped in the middle of this answer.",
+        ]
+        chat.send("a story")
+        await until(lambda: not chat.is_busy)
+        assert chat.messages[-1].progress is Progress.DONE
+        assert len((await asked(session))["asked"][-1]["messages"]) == 1
+
+    run(story())
+
+
+def test_trying_again_answers_the_same_question_in_the_same_place(
+    run: Run, open_session: OpenSession
+) -> None:
+    async def story() -> None:
+        chat = open_session("--pace-ms", "1").chat
+        chat.send("cut it")
+        await until(lambda: not chat.is_busy)
+        failed = chat.messages[-1]
+        chat.retry(failed.id)
+        assert chat.is_busy
+        assert chat.messages[-1].progress is Progress.WAITING
+        assert chat.messages[-1].fault is None
+        await until(lambda: not chat.is_busy)
+        assert len(chat.messages) == 2
+        assert chat.messages[-1].id == failed.id
+
+    run(story())
+
+
+def test_a_comparison_asks_twice_and_says_what_came_of_it(
+    run: Run, open_session: OpenSession
+) -> None:
+    async def story() -> None:
+        session = open_session("--pace-ms", "5")
+        session.chat.compare("a story")
+        await until(lambda: not session.chat.is_busy)
+        _question, first, second = session.chat.messages
+        assert (first.speculation, second.speculation) == (True, False)
+        assert second.notes[-1].endswith("× with speculation · the two answers are identical")
+        bodies = (await asked(session))["asked"]
+        assert [body["speculation"] for body in bodies] == ["adaptive", "off"]
+        assert bodies[0]["messages"] == bodies[1]["messages"]
+        assert {body["max_tokens"] for body in bodies} == {COMPARISON_TOKENS}
+
+    run(story())
+
+
+def test_a_question_asked_while_the_model_loads_waits_for_it(
+    run: Run, open_session: OpenSession
+) -> None:
+    async def story() -> None:
+        chat = open_session("--load-s", "0.6", "--pace-ms", "1").chat
+        lines: list[str] = []
+        chat.message_changed.connect(lambda message: lines.append(message.line))
+        chat.send("a story")
+        await until(lambda: not chat.is_busy)
+        assert any(line.startswith("Waiting for the model · 0.") for line in lines)
+        assert chat.messages[-1].progress is Progress.DONE
+
+    run(story())
+
+
+def test_a_new_chat_stops_the_answer_and_forgets(run: Run, open_session: OpenSession) -> None:
+    async def story() -> None:
+        session = open_session("--pace-ms", "20")
+        changed: list[Message] = []
+        session.chat.send("a story")
+        await until(lambda: session.chat.messages[-1].text)
+        session.chat.clear()
+        session.chat.message_changed.connect(changed.append)
+        assert session.chat.messages == ()
+        assert not session.chat.is_busy
+        await asyncio.sleep(0.2)
+        assert changed == []
+        assert not session.telemetry.rate.x
+
+    run(story())
+
+
+def test_blank_and_double_questions_are_ignored(run: Run, open_session: OpenSession) -> None:
+    async def story() -> None:
+        chat = open_session("--pace-ms", "5").chat
+        chat.send("  \n ")
+        assert not chat.is_busy
+        chat.send("a story")
+        chat.send("another")
+        await until(lambda: not chat.is_busy)
+        assert len(chat.messages) == 2
+
+    run(story())

@@ -1,0 +1,122 @@
+"""The engine is started again when that may help, and a person is asked when it does not."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from app.connection import EngineConnection, EngineSituation, Phase
+from app.engine_words import bar_text, notice
+from app.wire import EngineError
+from tests.app.conftest import Run, until
+
+Connect = Callable[..., EngineConnection]
+
+
+def phases(connection: EngineConnection) -> list[Phase]:
+    """Fills with the phases that follow."""
+    seen = [connection.situation.phase]
+
+    def note(situation: EngineSituation) -> None:
+        if situation.phase is not seen[-1]:
+            seen.append(situation.phase)
+
+    connection.changed.connect(note)
+    return seen
+
+
+def test_goes_from_starting_over_loading_to_ready(run: Run, connect: Connect) -> None:
+    async def story() -> None:
+        connection = connect("--load-s", "0.5")
+        seen = phases(connection)
+        ready = await connection.ready()
+        assert seen == [Phase.STARTING, Phase.LOADING, Phase.READY]
+        assert ready.model.name == "SmolLM2-135M-Instruct"
+        assert connection.situation.plan is not None
+        assert connection.situation.plan.drafter == "prompt_lookup"
+
+    run(story())
+
+
+def test_says_what_is_being_done_and_for_how_long(run: Run, connect: Connect) -> None:
+    async def story() -> None:
+        connection = connect("--load-s", "0.5")
+        await until(lambda: connection.situation.phase is Phase.LOADING)
+        situation = connection.situation
+        text = bar_text(situation, situation.since + 3.21)
+        assert text.progress == "Compiling the model for CPU · 3.2 s"
+        await connection.ready()
+        text = bar_text(connection.situation, 0.0)
+        assert (text.name, text.progress) == ("SmolLM2-135M-Instruct", "")
+        assert text.detail == "CPU · Auto: prompt lookup"
+        assert "Prompt lookup needs no second model." in text.reasons
+
+    run(story())
+
+
+def test_gives_up_after_the_last_pause_and_shows_the_last_lines(run: Run, connect: Connect) -> None:
+    async def story() -> None:
+        connection = connect("--exit-code", "3", pauses_s=(0.05, 0.05))
+        seen = phases(connection)
+        with pytest.raises(EngineError, match="exit code 3"):
+            await connection.ready()
+        assert seen.count(Phase.STARTING) == 3
+        assert seen[-1] is Phase.DEAD
+        said = notice(connection.situation, 0.0)
+        assert said is not None
+        assert said.then == ""
+        assert "no model folder" in said.last_lines[-1]
+
+    run(story())
+
+
+def test_does_not_repeat_a_start_that_was_refused_for_its_options(
+    run: Run, connect: Connect
+) -> None:
+    async def story() -> None:
+        connection = connect("--exit-code", "2")
+        seen = phases(connection)
+        with pytest.raises(EngineError, match="There is no model folder at /nowhere"):
+            await connection.ready()
+        assert seen.count(Phase.STARTING) == 1
+
+    run(story())
+
+
+def test_counts_down_to_the_next_start(run: Run, connect: Connect) -> None:
+    async def story() -> None:
+        connection = connect("--exit-code", "3", pauses_s=(5.0,))
+        await until(lambda: connection.situation.phase is Phase.PAUSING)
+        situation = connection.situation
+        said = notice(situation, situation.since + 2.5)
+        assert said is not None
+        assert said.then == "Starting it again in 3 s."
+        await asyncio.sleep(0)
+
+    run(story())
+
+
+def test_a_person_may_start_it_again_at_any_time(run: Run, connect: Connect) -> None:
+    async def story() -> None:
+        connection = connect()
+        first = (await connection.ready(), connection.pid)[1]
+        connection.start_again()
+        await until(lambda: connection.situation.phase is not Phase.READY)
+        await connection.ready()
+        assert connection.pid not in (0, first)
+
+    run(story())
+
+
+def test_a_model_that_cannot_be_loaded_is_told_in_the_engines_words(
+    run: Run, connect: Connect
+) -> None:
+    async def story() -> None:
+        connection = connect("--fail-load")
+        with pytest.raises(EngineError, match=r"The model folder has no tokenizer\."):
+            await connection.ready()
+        assert connection.situation.phase is Phase.FAILED
+
+    run(story())

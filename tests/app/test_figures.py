@@ -1,0 +1,77 @@
+"""Figures follow the engine's definitions and are put into one line."""
+
+from __future__ import annotations
+
+import pytest
+
+from app.figures import Answer, Figures, Tally, answer_line, comparison_text
+from app.wire import Ended, Metrics, Origin, Step, Token
+
+
+def a_step(t_ms: float, accepted: int, verified: int) -> Step:
+    tokens = [Token("x", Origin.ACCEPTED, place + 1) for place in range(accepted)]
+    tokens.append(Token("y", Origin.RECOVERED if verified else Origin.PLAIN, 0))
+    return Step(t_ms, None, tuple(tokens), verified, verified, 0.5, 8.0, 1.0)
+
+
+def test_counts_a_stopped_answer_from_its_steps() -> None:
+    tally = Tally()
+    for step in (a_step(100, 0, 0), a_step(200, 2, 3), a_step(300, 0, 1)):
+        tally.add(step)
+    figures = tally.figures()
+    assert figures.num_tokens == 5
+    assert figures.first_token_s == pytest.approx(0.1)
+    assert figures.rate_tok_s == pytest.approx(4 / 0.2)
+    assert figures.tokens_per_step == pytest.approx(5 / 3)
+    assert figures.acceptance == pytest.approx(2 / 4)
+    # Three verified, two accepted reach positions 1 to 3; one verified reaches position 1.
+    assert figures.by_position == pytest.approx((1 / 2, 1.0, 0.0))
+
+
+def test_nothing_is_claimed_of_an_answer_that_has_not_begun() -> None:
+    figures = Tally().figures()
+    assert figures.rate_tok_s is None
+    assert figures.acceptance is None
+    assert answer_line(figures, speculation=True) == "0 tokens"
+
+
+def test_the_engines_own_metrics_win_over_the_count() -> None:
+    tally = Tally()
+    tally.add(a_step(100, 1, 1))
+    ended = Ended("", None, "stop", Metrics(41, 110.0, 96.2, 2.3, 0.71), None)
+    line = answer_line(tally.settled(ended), speculation=True)
+    assert line == "41 tokens · 96 tok/s · first 0.11 s · 2.3 tokens/step · 71% accepted"
+
+
+@pytest.mark.parametrize(
+    ("figures", "speculation", "reason", "line"),
+    [
+        (
+            Figures(1, 4.21, 0.5),
+            False,
+            "stop",
+            "1 token · 4.2 tok/s · first 0.50 s · speculation off",
+        ),
+        (
+            Figures(1200, None, 12.3),
+            True,
+            "length",
+            "1,200 tokens · first 12 s · cut at the length limit",
+        ),
+    ],
+)
+def test_the_line_leaves_out_what_is_not_known(
+    figures: Figures, speculation: bool, reason: str, line: str
+) -> None:
+    assert answer_line(figures, speculation=speculation, finish_reason=reason) == line
+
+
+def test_a_comparison_names_the_factor_and_whether_the_answers_agree() -> None:
+    fast, slow = Figures(9, 143.0), Figures(9, 100.0)
+    same = comparison_text(Answer("abc", fast), Answer("abc", slow))
+    assert same == "1.43× with speculation · the two answers are identical"
+    parted = comparison_text(Answer("abX", fast), Answer("abYZ", slow))
+    assert parted == "1.43× with speculation · the answers part after 2 characters"
+    assert comparison_text(Answer("a", Figures()), Answer("a", Figures())) == (
+        "the two answers are identical"
+    )

@@ -1,0 +1,91 @@
+"""The wire format is read field by field, and missing fields are left blank."""
+
+from __future__ import annotations
+
+from app.wire import (
+    ChatRequest,
+    Delta,
+    Ended,
+    EngineState,
+    Origin,
+    parse_chunk,
+    parse_fault,
+    parse_status,
+)
+
+
+def test_reads_text_and_step_of_a_chunk() -> None:
+    chunk = {
+        "choices": [{"index": 0, "delta": {"content": "two words"}, "finish_reason": None}],
+        "paceline": {
+            "step": {
+                "t_ms": 12.5,
+                "drafter": "prompt_lookup",
+                "draft": {"tokens": [5, 6, 7], "parents": [-1, 0, 1], "survival": [0.9, 0.8, 0.7]},
+                "verified": [0, 1],
+                "emitted": [
+                    {"token": 5, "text": "two", "origin": "accepted", "depth": 1},
+                    {"token": 9, "text": " words", "origin": "recovered", "depth": 0},
+                ],
+                "draft_ms": 0.1,
+                "verify_ms": 9.0,
+                "overhead_ms": 0.4,
+            }
+        },
+    }
+    delta = parse_chunk(chunk)
+    assert isinstance(delta, Delta)
+    assert delta.text == "two words"
+    assert delta.step is not None
+    assert (delta.step.num_drafted, delta.step.num_verified, delta.step.num_accepted) == (3, 2, 1)
+    assert [token.origin for token in delta.step.tokens] == [Origin.ACCEPTED, Origin.RECOVERED]
+
+
+def test_reads_the_metrics_of_the_last_chunk() -> None:
+    chunk = {
+        "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}],
+        "paceline": {
+            "metrics": {"num_generated_tokens": 41, "ttft_ms": 110.0, "acceptance_rate": None},
+            "plan": {"backend": "paged", "device": "CPU", "drafter": "none"},
+            "notes": ["The draft was not used."],
+        },
+    }
+    ended = parse_chunk(chunk)
+    assert isinstance(ended, Ended)
+    assert ended.finish_reason == "length"
+    assert ended.metrics is not None
+    assert ended.metrics.num_generated_tokens == 41
+    assert ended.metrics.acceptance_rate is None
+    assert ended.notes == ("The draft was not used.",)
+
+
+def test_a_server_that_reports_no_steps_leaves_them_blank() -> None:
+    delta = parse_chunk({"choices": [{"delta": {"content": "hello"}, "finish_reason": None}]})
+    assert delta == Delta("hello", None)
+    assert parse_chunk({"choices": [], "usage": {}}) is None
+
+
+def test_reads_the_status_while_the_model_loads_and_when_it_failed() -> None:
+    loading = parse_status({"state": "loading", "stage": "Compiling the model for CPU"})
+    assert (loading.state, loading.model, loading.plan) == (EngineState.LOADING, None, None)
+    failed = parse_status(
+        {"state": "failed", "stage": "", "error": {"message": "No tokenizer.", "code": "x"}}
+    )
+    assert failed.fault is not None
+    assert failed.fault.message == "No tokenizer."
+
+
+def test_a_fault_without_words_still_says_something() -> None:
+    fault = parse_fault({"message": None, "code": None, "type": "server_error"})
+    assert fault is not None
+    assert fault.message == "The engine gave no reason."
+    assert fault.code == "server_error"
+
+
+def test_asks_for_steps_and_names_the_speculation() -> None:
+    request = ChatRequest((("user", "hi"),), speculation=False, max_tokens=7)
+    body = request.to_json("m")
+    assert body["speculation"] == "off"
+    assert body["stream_options"] == {"include_steps": True}
+    assert body["max_tokens"] == 7
+    assert "max_tokens" not in ChatRequest((("user", "hi"),), speculation=True).to_json("m")

@@ -163,7 +163,6 @@ class EngineHost:
         with self._change:
             if not self._closed:
                 self._state = Ready(engine)
-                _log.info("Ready")
                 return
         engine.close()
 

@@ -17,7 +17,11 @@ LOWEST_LOGPROB = -9999.0
 
 @dataclass(frozen=True, slots=True)
 class TokenTexts:
-    """Emitted tokens and the text of each."""
+    """Emitted tokens, and the part of the answer's text that each brought.
+
+    The latter is empty for a token that is not shown or only begins a character; a token's own name
+    is another thing, and comes from the tokenizer.
+    """
 
     tokens: Sequence[EmittedToken]
     texts: Sequence[str]
@@ -41,16 +45,18 @@ class TokenTexts:
         ``top_logprobs`` always has the emitted token beside the most likely ones, as OpenAI's has.
         """
         offsets: list[int] = []
-        tops: list[dict[str, float]] = []
-        for token, text in zip(self.tokens, self.texts, strict=True):
+        for text in self.texts:
             offsets.append(offset)
             offset += len(text)
-            top = {tokenizer.token_text(other): _finite(score) for other, score in token.score.top}
-            tops.append({text: _finite(token.score.logprob)} | top)
+        name = tokenizer.token_text
         return {
-            "tokens": list(self.texts),
+            "tokens": [name(token.token) for token in self.tokens],
             "token_logprobs": [_finite(token.score.logprob) for token in self.tokens],
-            "top_logprobs": tops,
+            "top_logprobs": [
+                {name(other): _finite(logprob) for other, logprob in token.score.top}
+                | {name(token.token): _finite(token.score.logprob)}
+                for token in self.tokens
+            ],
             "text_offset": offsets,
         }
 

@@ -83,6 +83,20 @@ def test_doctor_reports_in_json(tmp_path: Path):
     assert isinstance(report["window"]["qt"], bool)
 
 
+def test_the_real_model_answers_in_json(smollm2: Path):
+    done = paceline(
+        *("generate", "--model", str(smollm2), "--prompt", "Name a colour.", "--json"),
+        *("--max-new-tokens", "6", "--steps"),
+    )
+    assert done.returncode == 0, done.stderr
+    answer = json.loads(done.stdout)
+    assert len(answer["token_ids"]) <= 6
+    assert answer["text"]
+    assert answer["plan"]["backend"] == "paged"
+    emitted = [token["token"] for step in answer["steps"] for token in step["emitted"]]
+    assert emitted == answer["token_ids"]
+
+
 class Child:
     """A server started as the window starts it, with a model that cannot be loaded."""
 

@@ -161,7 +161,7 @@ class FakeEngine:
         metrics = RequestMetrics(prompt_tokens=len(request.prompt_ids), ttft_ms=5.0)
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
         emitted: list[EmittedToken] = []
-        text = ""
+        texts: list[str] = []
         for index, start in enumerate(range(0, len(ids), self.script.step_len)):
             if self.script.fail_after_steps == index:
                 sink(FailedEvent(EngineStoppedError("A step failed; ask again.")))
@@ -171,29 +171,25 @@ class FakeEngine:
             step = [
                 self._token(token, request) for token in ids[start : start + self.script.step_len]
             ]
-            piece = decoder.decode(bytes(each.token for each in step if each.token < EOS))
+            shown = [
+                decoder.decode(bytes(() if each.token == EOS else (each.token,))) for each in step
+            ]
             emitted += step
-            text += piece
+            texts += shown
             metrics.num_generated_tokens += len(step)
             metrics.num_target_steps += 1
             metrics.last_token_ms += 10.0
-            sink(self._step(choice, piece, step))
+            sink(self._step(choice, shown, step))
         if self.closed.is_set():
             sink(FailedEvent(EngineStoppedError("The engine was closed.")))
             return False
         if handle.cancelled.is_set():
             reason = FinishReason.CANCELLED
         tail = decoder.decode(b"", final=True)
+        text, ids = "".join(texts) + tail, tuple(token.token for token in emitted)
         sink(
             FinishedEvent(
-                choice=choice,
-                finish_reason=reason,
-                text=text + tail,
-                tail=tail,
-                token_ids=tuple(token.token for token in emitted),
-                tokens=tuple(emitted),
-                token_texts=tuple(self.tokenizer.token_text(token.token) for token in emitted),
-                metrics=metrics,
+                *(choice, reason, text, tail, ids, tuple(emitted), tuple(texts), metrics),
                 notes=("A note.",),
             )
         )
@@ -203,13 +199,13 @@ class FakeEngine:
         top = tuple((65 + rank, -1.0 - rank) for rank in range(request.config.logprobs))
         return EmittedToken(token, Origin.PLAIN, 0, TokenScore(-0.5, 1.0, top))
 
-    def _step(self, choice: int, text: str, emitted: list[EmittedToken]) -> StepEvent:
+    def _step(self, choice: int, texts: list[str], emitted: list[EmittedToken]) -> StepEvent:
         return StepEvent(
             choice=choice,
             t_ms=1.0,
-            text=text,
+            text="".join(texts),
             emitted=tuple(emitted),
-            token_texts=tuple(self.tokenizer.token_text(token.token) for token in emitted),
+            token_texts=tuple(texts),
             drafter="prompt_lookup",
             draft=DraftRecord((), (), ()),
             verified=(),

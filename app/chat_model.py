@@ -19,15 +19,16 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.connection import ReadyEngine
 from app.conversation import Message, Progress, Role, history
+from app.examples import Example
 from app.figures import SEPARATOR, Answer, Tally, answer_line, comparison_text
 from app.pulse import Pulse
 from app.telemetry import Telemetry
-from app.wire import ChatRequest, Ended, EngineError, Fault, Step
+from app.wire import AnswerSettings, ChatRequest, Ended, EngineError, Fault, Step
 
 _log = logging.getLogger(__name__)
 
-COMPARISON_TOKENS = 256
-"""Both halves of a comparison end here at the latest."""
+_COMPARED = AnswerSettings(speculation=True, max_tokens=256)
+"""Of the first half of a comparison; the second differs in speculation alone."""
 _PROGRESS_MS = 100
 _LINE_S = 0.15
 """The figures under a growing answer change no oftener: they are to be read."""
@@ -111,15 +112,24 @@ class ChatModel(QObject):
         """Ask. Blank text and a question while an answer is made are ignored."""
         if self.is_busy or not text.strip():
             return
-        question = self._add(Role.USER, text.strip())
-        self._run(self._answer(self._begin(question, speculation=self._speculation)))
+        self._ask(text, AnswerSettings(self._speculation))
 
     def compare(self, text: str) -> None:
         """Ask with speculation and then without, and say what the difference is."""
         if self.is_busy or not text.strip():
             return
         question = self._add(Role.USER, text.strip())
-        self._run(self._compare(question, self._begin(question, speculation=True)))
+        self._run(self._compare(question, self._begin(question, _COMPARED)))
+
+    def try_example(self, example: Example) -> None:
+        """Ask what an example asks, in the way that it wants."""
+        if example.is_comparison:
+            self.compare(example.prompt)
+        elif not self.is_busy:
+            self._ask(
+                example.prompt,
+                AnswerSettings(self._speculation, example.max_tokens, example.temperature),
+            )
 
     def retry(self, answer_id: int) -> None:
         """Ask again what the failed or stopped answer ``answer_id`` was to answer."""
@@ -127,9 +137,10 @@ class ChatModel(QObject):
         if self.is_busy or answer is None or answer.question is None:
             return
         question = self._messages[answer.question]
-        self._run(
-            self._answer(self._begin(question, speculation=answer.speculation, replacing=answer))
+        now = self._begin(
+            question, answer.settings, remembered=answer.remembered, replacing=answer
         )
+        self._run(self._answer(now))
 
     def stop(self) -> None:
         """End the answer under way: shown at once, and the engine sees the connection close."""
@@ -164,6 +175,10 @@ class ChatModel(QObject):
         self.message_added.emit(message)
         return message
 
+    def _ask(self, text: str, settings: AnswerSettings) -> None:
+        question = self._add(Role.USER, text.strip())
+        self._run(self._answer(self._begin(question, settings)))
+
     def _run(self, work: Coroutine[Any, Any, Message]) -> None:
         self._task = task = asyncio.get_event_loop().create_task(work)
         task.add_done_callback(self._on_done)
@@ -184,11 +199,11 @@ class ChatModel(QObject):
         self.busy_changed.emit(False)
 
     async def _compare(self, question: Message, now: _Open) -> Message:
-        first = await self._answer(now, max_tokens=COMPARISON_TOKENS)
+        first = await self._answer(now)
         if first.progress is not Progress.DONE:
             return first
-        now = self._begin(question, speculation=False, remembered=False)
-        second = await self._answer(now, max_tokens=COMPARISON_TOKENS)
+        plain = replace(_COMPARED, speculation=False)
+        second = await self._answer(self._begin(question, plain, remembered=False))
         if second.progress is Progress.DONE and first.figures and second.figures:
             verdict = comparison_text(
                 Answer(first.text, first.figures), Answer(second.text, second.figures)
@@ -196,14 +211,14 @@ class ChatModel(QObject):
             self._put(replace(second, notes=(*second.notes, verdict)))
         return second
 
-    async def _answer(self, now: _Open, *, max_tokens: int | None = None) -> Message:
-        speculation = now.message.speculation
+    async def _answer(self, now: _Open) -> Message:
+        settings = now.message.settings
         try:
             engine = await self._engine.ready()
             now.is_asked = True
             now.started = perf_counter()
-            self._telemetry.begin(speculation=speculation)
-            request = ChatRequest(history(self.messages, now.question), speculation, max_tokens)
+            self._telemetry.begin(speculation=settings.speculation)
+            request = ChatRequest(history(self.messages, now.question), settings)
             async with aclosing(engine.client.chat(request, engine.model.id)) as events:
                 async for event in events:
                     self._take(now, event.text, event.step)
@@ -216,8 +231,8 @@ class ChatModel(QObject):
     def _begin(
         self,
         question: Message,
+        settings: AnswerSettings,
         *,
-        speculation: bool,
         remembered: bool = True,
         replacing: Message | None = None,
     ) -> _Open:
@@ -227,7 +242,7 @@ class ChatModel(QObject):
             Role.ASSISTANT,
             progress=Progress.WAITING,
             question=question.id,
-            speculation=speculation,
+            settings=settings,
             remembered=remembered,
         )
         self._open = now = _Open(message, question, perf_counter())
@@ -253,7 +268,9 @@ class ChatModel(QObject):
             return
         if perf_counter() >= now.line_due:
             now.line_due = perf_counter() + _LINE_S
-            now.line = answer_line(now.tally.figures(), speculation=now.message.speculation)
+            now.line = answer_line(
+                now.tally.figures(), speculation=now.message.settings.speculation
+            )
         line = now.line
         progress = Progress.STREAMING
         if not now.tally.num_tokens and not now.pieces:
@@ -271,7 +288,8 @@ class ChatModel(QObject):
             return
         figures = now.tally.settled(ended) if ended else now.tally.figures()
         reason = ended.finish_reason if ended else ""
-        line = answer_line(figures, speculation=now.message.speculation, finish_reason=reason)
+        speculation = now.message.settings.speculation
+        line = answer_line(figures, speculation=speculation, finish_reason=reason)
         if progress is Progress.STOPPED:
             line = f"{line}{SEPARATOR}stopped" if figures.num_tokens else "Stopped"
         elif progress is Progress.FAILED and not figures.num_tokens:

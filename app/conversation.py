@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.figures import Figures
-from app.wire import Fault
+from app.wire import AnswerSettings, Fault
 
 
 class Role(StrEnum):
@@ -50,7 +50,7 @@ class Message:
     text: str = ""
     progress: Progress = Progress.DONE
     question: int | None = None
-    speculation: bool = True
+    settings: AnswerSettings = AnswerSettings()
     remembered: bool = True
     line: str = ""
     notes: tuple[str, ...] = ()

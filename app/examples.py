@@ -18,38 +18,55 @@ class Example:
     icon: str
     prompt: str
     is_comparison: bool = False
+    max_tokens: int | None = None
+    temperature: float | None = None
 
 
-_CODE = '''```python
-def add_all(items):
-    """Return the sum of all prices, taxes included."""
-    total = 0
-    for item in items:
-        if item.price is None:
-            continue
-        total = total + item.price * (1 + item.tax)
-    return total
-```'''
+_BASKET = """```python
+class Basket:
+    def __init__(self):
+        self.items = []
+
+    def add(self, name, price):
+        self.items.append((name, price))
+
+    def total(self):
+        return sum(price for name, price in self.items)
+```"""
+
+_TIMER = """```python
+class Timer:
+    def __init__(self, name):
+        self.name = name
+        self.laps = []
+
+    def lap(self, seconds):
+        self.laps.append(seconds)
+
+    def fastest(self):
+        return min(self.laps)
+```"""
 
 EXAMPLES = (
     Example(
-        "Change a piece of code",
+        "Copy a piece of code",
         "Most of the answer stands in the question: drafting shines.",
         "file-code",
-        f"Repeat this code exactly, but rename total to amount.\n\n{_CODE}",
+        f"Copy this code.\n\n{_BASKET}",
     ),
     Example(
         "Write something new",
         "Nothing to copy from: drafting stays out of the way.",
         "pencil-line",
         "Tell me a short story about a fox who learns to ride a bicycle.",
+        max_tokens=250,
+        temperature=0.8,  # a small model that always takes the likeliest word copies itself
     ),
     Example(
         "See the difference",
         "The same question twice: with speculation, then without.",
         "scale",
-        "Write out the days of the week, each with a short sentence about it, "
-        "then write the same list again.",
+        f"Copy this code.\n\n{_TIMER}",
         is_comparison=True,
     ),
 )

@@ -18,7 +18,7 @@ from app.figures import Figures, Tally
 from app.pulse import Pulse
 from app.wire import Ended, Step
 
-SPAN_S = 12.0
+SPAN_S = 20.0
 """Width of the curves in seconds of streaming."""
 _WINDOW_S = 1.0
 """A rate is taken over this much of the recent past..."""

@@ -139,25 +139,33 @@ class Ended:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerSettings:
+    """How an answer is to be made. None leaves a value to the engine and its model."""
+
+    speculation: bool = True
+    max_tokens: int | None = None
+    temperature: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ChatRequest:
     """One question with what was said before. ``messages`` are (role, text) pairs, oldest first."""
 
     messages: tuple[tuple[str, str], ...]
-    speculation: bool
-    max_tokens: int | None = None
+    settings: AnswerSettings
 
     def to_json(self, model: str) -> dict[str, object]:
         """The body of ``POST /v1/chat/completions``."""
-        body: dict[str, object] = {
+        body: dict[str, object | None] = {
             "model": model,
             "messages": [{"role": role, "content": text} for role, text in self.messages],
             "stream": True,
             "stream_options": {"include_steps": True},
-            "speculation": "adaptive" if self.speculation else "off",
+            "speculation": "adaptive" if self.settings.speculation else "off",
+            "max_tokens": self.settings.max_tokens,
+            "temperature": self.settings.temperature,
         }
-        if self.max_tokens is not None:
-            body["max_tokens"] = self.max_tokens
-        return body
+        return {name: value for name, value in body.items() if value is not None}
 
 
 _STATES = {state.value: state for state in EngineState}

@@ -101,8 +101,21 @@ class DocumentWriter:
         for unit in units:
             self._marks.append(_Mark(self._end(), self._is_fresh, len(self._panels)))
             self._write(unit)
+        self._leave_room_above()
         self._cursor.endEditBlock()
         return num_kept
+
+    def _leave_room_above(self) -> None:
+        """A document drops the margin over its first block, but the ground of code needs it."""
+        begins_with_code = any(
+            panel.kind is PanelKind.CODE and panel.first == 0 for panel in self._panels[:1]
+        )
+        frame = self._document.rootFrame()
+        style = frame.frameFormat()
+        wanted = CODE_PAD_PX if begins_with_code else 0
+        if style.topMargin() != wanted:
+            style.setTopMargin(wanted)
+            frame.setFrameFormat(style)
 
     def _end(self) -> int:
         return self._document.characterCount() - 1

@@ -154,7 +154,7 @@ class Composer(QFrame):
         self.style().polish(self)
 
     def _refresh(self) -> None:
-        name, picture = ("Stop", "square") if self._is_busy else ("Send", "arrow-up")
+        name, picture = ("Stop", "stop") if self._is_busy else ("Send", "arrow-up")
         enabled = self._is_busy or bool(self.edit.toPlainText().strip())
         colours = self._theme.colours
         self.button.setEnabled(enabled)

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QToolButton, QWidget
 from app.engine_words import BarText
 from app.icons import icon
 from app.theme import SMALL_PX, Theme, figure_font
+from app.views.elided_label import ElidedLabel
 
 _BUTTON_PX = 32
 
@@ -25,9 +26,10 @@ class ModelBar(QWidget):
         self._theme = theme
         self._name = QLabel(self)
         self._name.setObjectName("modelName")
-        self._detail = QLabel(self)
+        self._detail = ElidedLabel(self)
         self._detail.setObjectName("soft")
-        self._progress = QLabel(self)
+        self._progress = ElidedLabel(self)
+        self._progress.setAlignment(Qt.AlignmentFlag.AlignRight)
         self._progress.setObjectName("soft")
         self._progress.setFont(figure_font(SMALL_PX))
         self.new_chat = self._button("plus", "New chat", "Ctrl+N")
@@ -42,9 +44,8 @@ class ModelBar(QWidget):
         layout.setContentsMargins(16, 8, 12, 8)
         layout.setSpacing(12)
         layout.addWidget(self._name)
-        layout.addWidget(self._detail)
-        layout.addStretch(1)
-        layout.addWidget(self._progress)
+        layout.addWidget(self._detail, 1)
+        layout.addWidget(self._progress, 1)
         layout.addWidget(self.new_chat)
         layout.addWidget(self.telemetry)
         theme.changed.connect(self._draw_icons)

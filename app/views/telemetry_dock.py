@@ -173,7 +173,7 @@ class TelemetryDock(QDockWidget):
         return grid
 
     def _on_frame(self) -> None:
-        """Curves and figures in turn: at 20 pixels a second a curve needs no more to look smooth,
+        """Curves and figures in turn: at 12 pixels a second a curve needs no more to look smooth,
         and nobody reads figures that fast."""
         self._num_frames += 1
         is_last = not self._telemetry.is_running

@@ -109,8 +109,7 @@ class Window(QMainWindow):
             QShortcut(QKeySequence(keys), self, action)
 
     def _try_example(self, example: Example) -> None:
-        ask = self._chat.compare if example.is_comparison else self._chat.send
-        ask(example.prompt)
+        self._chat.try_example(example)
         self.composer.focus()
 
     def _new_chat(self) -> None:

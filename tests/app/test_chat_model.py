@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from time import perf_counter
 
-from app.chat_model import COMPARISON_TOKENS
 from app.conversation import Message, Progress, Role
 from tests.app.conftest import OpenSession, Run, asked, until
 
@@ -153,12 +152,12 @@ def test_a_comparison_asks_twice_and_says_what_came_of_it(
         session.chat.compare("a story")
         await until(lambda: not session.chat.is_busy)
         _question, first, second = session.chat.messages
-        assert (first.speculation, second.speculation) == (True, False)
+        assert (first.settings.speculation, second.settings.speculation) == (True, False)
         assert second.notes[-1].endswith("× with speculation · the two answers are identical")
         bodies = (await asked(session))["asked"]
         assert [body["speculation"] for body in bodies] == ["adaptive", "off"]
         assert bodies[0]["messages"] == bodies[1]["messages"]
-        assert {body["max_tokens"] for body in bodies} == {COMPARISON_TOKENS}
+        assert {body["max_tokens"] for body in bodies} == {256}
 
     run(story())
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.wire import (
+    AnswerSettings,
     ChatRequest,
     Delta,
     Ended,
@@ -83,9 +84,10 @@ def test_a_fault_without_words_still_says_something() -> None:
 
 
 def test_asks_for_steps_and_names_the_speculation() -> None:
-    request = ChatRequest((("user", "hi"),), speculation=False, max_tokens=7)
+    request = ChatRequest((("user", "hi"),), AnswerSettings(speculation=False, max_tokens=7))
     body = request.to_json("m")
     assert body["speculation"] == "off"
     assert body["stream_options"] == {"include_steps": True}
     assert body["max_tokens"] == 7
-    assert "max_tokens" not in ChatRequest((("user", "hi"),), speculation=True).to_json("m")
+    plain = ChatRequest((("user", "hi"),), AnswerSettings()).to_json("m")
+    assert plain.keys() == {"model", "messages", "stream", "stream_options", "speculation"}

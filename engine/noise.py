@@ -38,6 +38,9 @@ class Lane(IntEnum):
 
     TOKENS = 0
     TAIL = 1
+    """All tokens beyond a ranking, as one group; entry 0."""
+    BLOCKS = 2
+    """Blocks of neighbouring tokens."""
 
 
 class NoiseStream:
@@ -49,11 +52,11 @@ class NoiseStream:
         stream = _absorb(_absorb(0, seed), choice)
         self._lanes = tuple(_absorb(stream, lane) for lane in Lane)
 
-    def uniform(self, position: int, ids: IdArray) -> Float64Array:
-        """float64[n], one number in the open interval (0, 1) for each token id of ids int[n]."""
+    def uniform(self, position: int, ids: IdArray, lane: Lane = Lane.TOKENS) -> Float64Array:
+        """float64[n], one number in the open interval (0, 1) for each entry of ids int[n]."""
         mixed = ids.astype(np.uint64)
         mixed *= _GAMMA_0
-        mixed += np.uint64(_first_state(self._key(Lane.TOKENS, position)))
+        mixed += np.uint64(_first_state(self._key(lane, position)))
         _mix_in_place(mixed)
         mixed >>= _DROP_12
         # 52 bits and a half: n + 0.5 is exact in float64, so that neither 0 nor 1 can come out.
@@ -62,20 +65,20 @@ class NoiseStream:
         numbers *= _STEP_0
         return numbers
 
-    def gumbel(self, position: int, ids: IdArray) -> Float64Array:
-        """float64[n], standard Gumbel noise for each token id: ``-log(-log(uniform))``.
+    def gumbel(self, position: int, ids: IdArray, lane: Lane = Lane.TOKENS) -> Float64Array:
+        """float64[n], standard Gumbel noise for each entry: ``-log(-log(uniform))``.
 
         The index of the largest ``log w + gumbel`` is a draw from the weights ``w`` (Gumbel 1954;
         Maddison, Tarlow and Minka, "A* sampling", 2014).
         """
-        numbers = self.uniform(position, ids)
+        numbers = self.uniform(position, ids, lane)
         np.log(numbers, out=numbers)
         np.negative(numbers, out=numbers)
         np.log(numbers, out=numbers)
         return np.negative(numbers, out=numbers)
 
     def tail_gumbel(self, position: int) -> float:
-        """Gumbel noise of the tokens beyond the ranking, taken together as one group."""
+        """``gumbel`` of the one entry of `Lane.TAIL`."""
         mixed = _mix(_first_state(self._key(Lane.TAIL, position))) >> _DROP_12_BITS
         return -math.log(-math.log((mixed + 0.5) * _STEP))
 

@@ -14,8 +14,9 @@ the same code runs on those. Without a filter, the tokens beyond the ranking cou
 the largest of ``log w_i + Gumbel_i`` over a group is distributed as ``log(sum of w) + Gumbel``,
 and which token attains it is independent of how large it is (max-stability; Maddison, Tarlow and
 Minka, "A* sampling", 2014). So the group enters the draw with its total weight and noise of its
-own; if it wins, a second draw, with the noise of its tokens, says which of them it was. The total
-comes from the log-sum-exp over the vocabulary that the graph computed.
+own; if it wins, a second draw, with the noise of its tokens, says which of them it was (itself in
+two stages, blocks of tokens first). The total comes from the log-sum-exp over the vocabulary that
+the graph computed.
 """
 
 from engine.sampling.decide import TokenDecider

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from engine.noise import Float64Array
-from engine.sampling.distribution import Distribution, Filters, Ranking, rank_row, rank_top
+from engine.sampling.distribution import (
+    Distribution,
+    Filters,
+    Ranking,
+    rank,
+    rank_row,
+    row_weight,
+    weight,
+)
 from engine.sampling.state import SamplingState
 from engine.values import Scores, TokenScore
 
@@ -62,28 +71,35 @@ class TokenDecider:
     def _rankings(self, row: int, path: Sequence[int]) -> Iterator[Ranking]:
         """Ever longer rankings of one row, the cheap one first and the whole row last."""
         state = self._state
-        if not state.processes(path):
-            yield self._top(row)
-        elif state.only_lowers and (lowered := self._lowered_top(row, path)) is not None:
-            yield lowered
-        log_weights = self._whole_row(row, path)
         length = self._scores.ids.shape[1]
-        while length < state.vocab_size:
-            yield rank_row(log_weights, length)
+        if not state.processes(path):
+            top = self._top(row)
+            yield top
+            assert top.outside is not None
+            log_weights = self._whole_row(row, path)
+            total = weight(top.log_weights) + top.outside
             length *= _GROWTH
-        yield rank_row(log_weights, state.vocab_size)
+        else:
+            lowered = self._lowered_top(row, path) if state.only_lowers else None
+            if lowered is not None:
+                yield lowered
+            log_weights = self._whole_row(row, path)
+            total = row_weight(log_weights)
+        while length < state.vocab_size:
+            yield rank_row(log_weights, length, total)
+            length *= _GROWTH
+        yield rank_row(log_weights, state.vocab_size, total)
 
     def _top(self, row: int) -> Ranking:
         """The K largest as they are."""
-        scores, scale = self._scores, self._state.inverse_temperature
+        scores, state = self._scores, self._state
         logits = scores.logits[row].astype(np.float64)
         best = float(logits[0])
-        return rank_top(
-            scores.ids[row],
-            (logits - best) * scale,
-            float(scores.log_sum_exp_t[row]) - best * scale,
-            self._state.vocab_size,
-        )
+        log_weights = (logits - best) * state.inverse_temperature
+        log_total = float(scores.log_sum_exp_t[row]) - best * state.inverse_temperature
+        # No token weighs more than the best, which weighs 1: an error cannot overflow.
+        total = math.exp(min(log_total, math.log(state.vocab_size)))
+        return rank(scores.ids[row], log_weights, total, state.vocab_size)
 
     def _lowered_top(self, row: int, path: Sequence[int]) -> Ranking | None:
         """The K largest after processors that raise no logit; None if all fell too far."""

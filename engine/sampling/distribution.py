@@ -11,7 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.noise import Float64Array, IdArray, NoiseStream
+from engine.noise import Float64Array, IdArray, Lane, NoiseStream
+
+_BLOCK_SIZE = 256
+"""Tokens of a block in a draw from a whole row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +73,25 @@ class Distribution:
             return int(self.ids[best])
         row = tail.row()
         row[self.ids] = -np.inf
-        row += noise.gumbel(position, np.arange(len(row)))
-        return int(row.argmax())
+        return _draw_from_row(row, noise, position)
+
+
+def _draw_from_row(log_weights: Float64Array, noise: NoiseStream, position: int) -> int:
+    """A token of a whole row float64[V]: a block of neighbours first, then a token of the block.
+
+    By the argument of the tail once more: the blocks enter with their total weights. Noise for
+    every token of a vocabulary would take milliseconds.
+    """
+    begins = np.arange(0, len(log_weights), _BLOCK_SIZE)
+    weights = np.exp((log_weights - log_weights.max()).astype(np.float32))
+    with np.errstate(divide="ignore"):  # a block may weigh nothing
+        blocks = np.log(np.add.reduceat(weights, begins, dtype=np.float64))
+    blocks += noise.gumbel(position, np.arange(len(begins)), Lane.BLOCKS)
+    begin = int(begins[blocks.argmax()])
+    block = log_weights[begin : begin + _BLOCK_SIZE]
+    return begin + int(
+        (block + noise.gumbel(position, np.arange(begin, begin + len(block)))).argmax()
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +126,7 @@ class Filters:
         if self.top_p < 1.0:
             if outside is None:
                 return None
-            threshold = self.top_p * (_total(weights) + outside)
+            threshold = self.top_p * (weight(weights) + outside)
             crossing = int(np.searchsorted(np.cumsum(np.exp(kept)), threshold, side="right"))
             if not complete and crossing >= num_certain:
                 return None
@@ -119,31 +139,33 @@ class Filters:
         return Distribution(ids, kept, Tail(math.log(outside), row) if outside > 0.0 else None)
 
 
-def rank_top(
-    ids: IdArray, log_weights: Float64Array, approximate_log_total: float, vocab_size: int
-) -> Ranking:
-    """The ranking of the K largest of a row, with the log-sum-exp of the whole row from elsewhere.
+def rank(ids: IdArray, log_weights: Float64Array, total: float, vocab_size: int) -> Ranking:
+    """The ranking of the first tokens of a row, where the whole row weighs about ``total``.
 
-    That number is in single precision and so has an error, which matters where little lies outside
-    and is large where temperature is low. But the weight outside is not negative, and no token
-    there weighs more than the last one listed; the bounds are closest where the error is largest.
+    The total comes from a log-sum-exp in single precision. Its error matters where little lies
+    outside, and is large where temperature is low. But the weight outside is not negative, and no
+    token there weighs more than the last one listed; the bounds are closest where the error is
+    largest.
     """
-    log_total = min(approximate_log_total, math.log(vocab_size))  # for no token weighs more than 1
     at_most = (vocab_size - len(ids)) * math.exp(float(log_weights[-1]))
-    outside = min(max(math.exp(log_total) - _total(log_weights), 0.0), at_most)
+    outside = min(max(total - weight(log_weights), 0.0), at_most)
     return Ranking(ids, log_weights, len(ids), outside)
 
 
-def rank_row(log_weights: Float64Array, length: int) -> Ranking:
-    """The first ``length`` tokens of a whole row float64[V] whose largest entry is 0."""
+def rank_row(log_weights: Float64Array, length: int, total: float) -> Ranking:
+    """The first ``length`` tokens of a whole row float64[V] that weighs ``total``."""
     # Only what reaches the last place is sorted. Stable over ascending ids: equal ones by lower id.
     place = len(log_weights) - length
     reaching = np.flatnonzero(log_weights >= np.partition(log_weights, place)[place])
     ids = reaching[np.argsort(-log_weights[reaching], kind="stable")][:length]
-    listed = log_weights[ids]
-    outside = max(_total(log_weights) - _total(listed), 0.0) if place else 0.0
-    return Ranking(ids, listed, length, outside)
+    return rank(ids, log_weights[ids], total, len(log_weights))
 
 
-def _total(log_weights: Float64Array) -> float:
+def weight(log_weights: Float64Array) -> float:
+    """What the tokens weigh together."""
     return float(np.exp(log_weights).sum())
+
+
+def row_weight(log_weights: Float64Array) -> float:
+    """`weight` of a whole row whose largest entry is 0, as precise as the graph's and as fast."""
+    return float(np.exp(log_weights.astype(np.float32)).sum(dtype=np.float64))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import chi2, kstest
 
-from engine.noise import NoiseStream
+from engine.noise import Lane, NoiseStream
 
 ALARM = 1e-6
 IDS = np.arange(2000)
@@ -177,6 +177,16 @@ def test_the_noise_of_the_tail_is_gumbel_and_independent_of_the_tokens() -> None
     as_uniform = np.exp(-np.exp(-tail))
     assert p_uniform(as_uniform) > ALARM
     assert p_independent(as_uniform, tokens) > ALARM
+
+
+def test_lanes_of_one_position_are_independent() -> None:
+    stream = NoiseStream(8)
+    tokens, blocks = (
+        np.array([stream.uniform(position, IDS, lane) for position in range(20)])
+        for lane in (Lane.TOKENS, Lane.BLOCKS)
+    )
+    assert p_uniform(blocks) > ALARM
+    assert p_independent(tokens, blocks) > ALARM
 
 
 def test_the_largest_of_weighted_noise_is_a_draw_from_the_weights() -> None:

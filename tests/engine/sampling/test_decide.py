@@ -199,6 +199,22 @@ def test_draws_follow_the_law_inside_the_tail_too(num_top: int) -> None:
     assert p_value(counts, {(token,): p for token, p in enumerate(law)}) > 1e-6
 
 
+def test_draws_from_a_tail_of_many_blocks_follow_the_law() -> None:
+    size = 1000
+    logits = np.random.default_rng(3).normal(0.0, 2.0, size).astype(np.float32)
+    config = GenerationConfig(do_sample=True)
+    scores = scores_of(logits[None], 8)
+    state = SamplingState(config, [], size)
+    distribution = TokenDecider(state, scores).distribution(0, [])
+    assert distribution.tail is not None
+    row = distribution.tail.row()
+    kept = replace(distribution, tail=replace(distribution.tail, row=row.copy))
+    counts = Counter((kept.draw(state.noise, position),) for position in range(30_000))
+    law = np.exp(logits.astype(np.float64))
+    law /= law.sum()
+    assert p_value(counts, {(token,): float(p) for token, p in enumerate(law)}) > 1e-6
+
+
 @pytest.mark.parametrize("num_top", [3, VOCAB_SIZE])
 def test_reports_what_the_model_said_before_any_processor(num_top: int) -> None:
     config = GenerationConfig(

@@ -137,9 +137,7 @@ class ChatModel(QObject):
         if self.is_busy or answer is None or answer.question is None:
             return
         question = self._messages[answer.question]
-        now = self._begin(
-            question, answer.settings, remembered=answer.remembered, replacing=answer
-        )
+        now = self._begin(question, answer.settings, remembered=answer.remembered, replacing=answer)
         self._run(self._answer(now))
 
     def stop(self) -> None:

@@ -99,6 +99,11 @@ class Telemetry(QObject):
         self._rate_curve = self.rate
 
     @property
+    def rate_label(self) -> str:
+        """Name of the first curve; explains the dashed line once there is one."""
+        return "Token rate · dashed: speculation off" if self.rate_without.x else "Token rate"
+
+    @property
     def is_running(self) -> bool:
         """An answer is streaming."""
         return self._is_running

@@ -21,6 +21,7 @@ TEXT_PX = 14
 SMALL_PX = 12
 FIGURE_PX = 20
 LINE_HEIGHT = 1.5
+CODE_LINE_HEIGHT = 1.4
 """Of text in answers, as a multiple of its size."""
 
 

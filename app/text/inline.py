@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from markdown_it.token import Token
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetricsF, QTextCharFormat, QTextCursor
 
-from app.theme import LINE_HEIGHT, TEXT_PX, Colours, code_font, text_font
+from app.theme import CODE_LINE_HEIGHT, LINE_HEIGHT, Colours, code_font, text_font
 
 _LINE_BREAK = "\u2028"
 _HEADING_PX = {1: 20, 2: 18, 3: 16}
 
 
 class Styles:
-    """The formats of one theme. ``line_percent`` is the proportional line height of text."""
+    """The formats of one theme. ``line_gap_px`` lies between lines of text."""
 
     def __init__(self, colours: Colours) -> None:
         self.colours = colours
@@ -25,9 +25,8 @@ class Styles:
         self.text.setFont(text_font())
         self.text.setForeground(QBrush(QColor(colours.text)))
         font = code_font()
-        self.code_px = font.pixelSize()
-        self.code_height_px = QFontMetricsF(font).height()
-        self.line_percent = 100 * LINE_HEIGHT * TEXT_PX / QFontMetricsF(text_font()).height()
+        self.code_gap_px = _gap(font, CODE_LINE_HEIGHT)
+        self.line_gap_px = _gap(text_font(), LINE_HEIGHT)
         self._code: dict[str, QTextCharFormat] = {}
 
     def heading(self, level: int) -> QTextCharFormat:
@@ -48,6 +47,11 @@ class Styles:
             style.setForeground(QBrush(QColor(str(colour))))
             self._code[role] = style
         return style
+
+
+def _gap(font: QFont, line_height: float) -> float:
+    """Pixels to add to each line so that lines are ``line_height`` times the font size apart."""
+    return max(0.0, line_height * font.pixelSize() - QFontMetricsF(font).lineSpacing())
 
 
 def write_inline(

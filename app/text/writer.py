@@ -23,7 +23,6 @@ INDENT_PX = 24
 CODE_PAD_PX = 12
 _PARAGRAPH_GAP_PX = 12
 _ITEM_GAP_PX = 4
-_CODE_LINE_HEIGHT = 1.4
 _NO_SPACE = QTextBlockFormat.LineHeightTypes.FixedHeight
 
 
@@ -188,14 +187,14 @@ class DocumentWriter:
             marker.setStart(ordinal)
         return marker
 
-    def _block(self, place: _Place, gap_px: float, line_percent: float | None = None) -> None:
+    def _block(self, place: _Place, gap_px: float, line_gap_px: float | None = None) -> None:
         """Begin a block at the end, with the marker and the bars that are due there."""
         style = QTextBlockFormat()
         style.setBottomMargin(gap_px)
         style.setLeftMargin(16 * place.quotes)
         style.setLineHeight(
-            line_percent or self._styles.line_percent,
-            QTextBlockFormat.LineHeightTypes.ProportionalHeight.value,
+            self._styles.line_gap_px if line_gap_px is None else line_gap_px,
+            QTextBlockFormat.LineHeightTypes.LineDistanceHeight.value,
         )
         if place.marker is None:
             style.setIndent(place.depth)
@@ -239,11 +238,10 @@ class DocumentWriter:
     def _write_code(self, token: Token, place: _Place) -> None:
         source = token.content.removesuffix("\n")
         language = token.info.split()[0] if token.info.strip() else ""
-        percent = 100 * _CODE_LINE_HEIGHT * self._styles.code_px / self._styles.code_height_px
         lines = list(coloured_lines(source, language))
         first = 0
         for number, line in enumerate(lines):
-            self._block(place, 0, percent)
+            self._block(place, 0, self._styles.code_gap_px)
             if number == 0:
                 first = self._cursor.blockNumber()
             self._pad_code(number == 0, number == len(lines) - 1)

@@ -123,11 +123,9 @@ class ChatView(QWidget):
         self.jump.hide()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """The button floats over the lower right corner of the column."""
+        """The button floats over the lower edge."""
         super().resizeEvent(event)
-        column = min(COLUMN_PX, self.width() - 32)
-        right = (self.width() + column) // 2
-        self.jump.move(right - _JUMP_PX - 8, self.height() - _JUMP_PX - 12)
+        self.jump.move((self.width() - _JUMP_PX) // 2, self.height() - _JUMP_PX - 12)
         self.jump.raise_()
 
     def _on_range(self, _minimum: int, maximum: int) -> None:

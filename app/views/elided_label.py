@@ -23,4 +23,4 @@ class ElidedLabel(QLabel):
             self.text(), Qt.TextElideMode.ElideRight, room.width() + 1
         )
         painter.setPen(self.palette().windowText().color())
-        painter.drawText(room, self.alignment() | Qt.AlignmentFlag.AlignVCenter, text)
+        painter.drawText(room, self.alignment(), text)

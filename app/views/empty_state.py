@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
 
 from app.examples import EXAMPLES, Example
 from app.icons import icon
@@ -50,8 +58,8 @@ class ExampleButton(QPushButton):
         self._icon.setPixmap(drawn.pixmap(self._icon.size(), self.devicePixelRatioF()))
 
 
-class EmptyState(QWidget):
-    """Emits the example that was chosen."""
+class EmptyState(QScrollArea):
+    """Emits the example that was chosen; scrolls where the window is low."""
 
     chosen = Signal(object)
 
@@ -59,6 +67,7 @@ class EmptyState(QWidget):
         super().__init__(parent)
         heading = QLabel("What shall we write?", self)
         heading.setObjectName("heading")
+        heading.setWordWrap(True)
         about = QLabel(
             "Everything runs on this machine. Paceline drafts ahead and checks several tokens in "
             "one go; on the right you see what that brings.",
@@ -81,7 +90,14 @@ class EmptyState(QWidget):
         holder.setLayout(column)
         holder.setMaximumWidth(_WIDTH_PX)
         column.setContentsMargins(0, 0, 0, 0)
-        layout = QVBoxLayout(self)
+        page = QWidget(self)
+        page.setObjectName("chatPage")
+        self.setWidget(page)
+        self.setWidgetResizable(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setObjectName("chat")
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        layout = QVBoxLayout(page)
         layout.setContentsMargins(24, 24, 24, 24)
         layout.addStretch(2)
         row = QHBoxLayout()

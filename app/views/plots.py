@@ -66,9 +66,11 @@ class CurveStack(QWidget):
 
     def use(self, colours: Colours, curve_colours: Sequence[str]) -> None:
         """Take the colours of a theme, and one for the first curve of each plot."""
+        # pyqtgraph counts the width of a line in pixels of the screen.
+        scale = self.devicePixelRatioF()
         self._view.setBackground(colours.ground)
         for plot, colour in zip(self.plots, curve_colours, strict=True):
-            plot.use(colours, colour)
+            plot.use(colours, colour, scale)
 
 
 class CurvePlot:
@@ -97,16 +99,19 @@ class CurvePlot:
         item.setXRange(0, 1, padding=0)
         self._fit(spec.floor)
 
-    def use(self, colours: Colours, colour: str) -> None:
-        """Take the colours of a theme; the first curve is drawn in ``colour``."""
+    def use(self, colours: Colours, colour: str, scale: float) -> None:
+        """Take the colours of a theme; the first curve is drawn in ``colour``.
+
+        ``scale``: pixels of the screen for one of the window.
+        """
         self._axis.setPen(_pg.mkPen(None))
         self._axis.setTextPen(colours.soft)
         curve, second = self._curves
-        curve.setPen(_pg.mkPen(colour, width=_LINE_PX))
+        curve.setPen(_pg.mkPen(colour, width=_LINE_PX * scale))
         dashes = Qt.PenStyle.DashLine
-        second.setPen(_pg.mkPen(colours.without, width=_LINE_PX, style=dashes))
+        second.setPen(_pg.mkPen(colours.without, width=_LINE_PX * scale, style=dashes))
         for line in self._lines:
-            line.setPen(_pg.mkPen(colours.hairline, width=1))
+            line.setPen(_pg.mkPen(colours.hairline, width=scale))
 
     def show_curves(self, now: float, curve: Curve, second: Curve | None = None) -> None:
         """Draw up to ``now``, the right edge."""
@@ -131,7 +136,7 @@ class CurvePlot:
         ticks = [top * place / (_NUM_TICKS - 1) for place in range(_NUM_TICKS)]
         self._axis.setTicks([[(tick, f"{tick:g}{self._spec.unit}") for tick in ticks]])
         # Room for half a label below and above, or pyqtgraph cuts it.
-        self._item.setYRange(-0.12 * top, 1.12 * top, padding=0)
+        self._item.setYRange(-0.16 * top, 1.16 * top, padding=0)
         for line, tick in zip(self._lines, ticks, strict=True):
             line.setLine(0, tick, 1, tick)
 

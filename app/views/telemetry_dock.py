@@ -26,6 +26,7 @@ from app.icons import icon
 from app.telemetry import Telemetry
 from app.theme import FIGURE_PX, SMALL_PX, Theme, figure_font
 from app.views.bars import PositionBars, TimeStrip
+from app.views.elided_label import ElidedLabel
 
 if TYPE_CHECKING:
     from app.views.plots import CurveSpec, CurveStack
@@ -44,14 +45,15 @@ class _Head(QWidget):
     def __init__(self, label: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.setFixedHeight(_HEAD_PX)
-        name = QLabel(label, self)
-        name.setObjectName("small")
+        self.name = ElidedLabel(label, self)
+        self.name.setObjectName("small")
+        self.name.setAlignment(Qt.AlignmentFlag.AlignBottom)
         self.value = QLabel("–", self)
         self.value.setFont(figure_font(FIGURE_PX, bold=True))
         self.value.setAccessibleName(label)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 2)
-        row.addWidget(name, 1, Qt.AlignmentFlag.AlignBottom)
+        row.addWidget(self.name, 1)
         row.addWidget(self.value, 0, Qt.AlignmentFlag.AlignBottom)
 
 
@@ -197,6 +199,7 @@ class TelemetryDock(QDockWidget):
     def _show_figures(self) -> None:
         telemetry = self._telemetry
         figures = telemetry.figures
+        self._rate.name.setText(telemetry.rate_label)
         self._rate.value.setText(rate_text(telemetry.latest_rate))
         self._acceptance.value.setText(share_text(telemetry.latest_acceptance))
         self._steps.value.setText(steps_text(telemetry.latest_tokens_per_step))

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QCloseEvent, QKeySequence, QPaintEvent, QShortcut, QShowEvent
+from PySide6.QtGui import (
+    QCloseEvent,
+    QKeySequence,
+    QPaintEvent,
+    QResizeEvent,
+    QShortcut,
+    QShowEvent,
+)
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from app.chat_model import ChatModel
@@ -21,6 +28,8 @@ from app.views.telemetry_dock import TelemetryDock
 
 _SIZE_PX = (1200, 760)
 _SMALLEST_PX = (560, 420)
+_NARROW_PX = 860
+"""Below this width the telemetry gives its room to the conversation."""
 
 
 class Window(QMainWindow):
@@ -35,6 +44,7 @@ class Window(QMainWindow):
     ) -> None:
         super().__init__()
         self._is_painted = False
+        self._is_narrow = False
         self._chat = chat
         self._connection = connection
         self.setWindowTitle("Paceline")
@@ -124,6 +134,14 @@ class Window(QMainWindow):
         """The keyboard belongs to the message field from the start."""
         super().showEvent(event)
         self.composer.focus()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """The telemetry goes when the window becomes narrow, and comes back with the room."""
+        super().resizeEvent(event)
+        is_narrow = self.width() < _NARROW_PX
+        if is_narrow != self._is_narrow:
+            self._is_narrow = is_narrow
+            self.bar.telemetry.setChecked(not is_narrow)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Tell of the first paint."""

@@ -20,6 +20,7 @@ from app.connection import EngineConnection
 Run = Callable[[Coroutine[Any, Any, None]], None]
 OpenSession = Callable[..., Session]
 
+_LONGEST_S = 60.0
 FAKE_SERVER = Path(__file__).with_name("fake_server.py")
 
 
@@ -54,27 +55,47 @@ def loop(qapp: QApplication) -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.fixture
-def run(loop: asyncio.AbstractEventLoop) -> Run:
-    """Runs the coroutine of a test to its end."""
-    return loop.run_until_complete
+def opened() -> list[Session | EngineConnection]:
+    """What a test has opened and `run` closes."""
+    return []
 
 
 @pytest.fixture
-def open_session(qapp: QApplication, loop: asyncio.AbstractEventLoop) -> Iterator[OpenSession]:
-    """Opens windows on scripted engines with the given options; closes them after the test."""
+def run(loop: asyncio.AbstractEventLoop, opened: list[Session | EngineConnection]) -> Run:
+    """Runs the coroutine of a test to its end, and closes what it has opened.
+
+    All in one run of the loop: between two runs qasync still steps tasks, but without the loop
+    that they expect to be running, which an HTTP stream does not survive.
+    """
+
+    async def to_the_end(story: Coroutine[Any, Any, None]) -> None:
+        try:
+            await asyncio.wait_for(story, _LONGEST_S)
+        finally:
+            for each in opened:
+                await each.close()
+
+    return lambda story: loop.run_until_complete(to_the_end(story))
+
+
+@pytest.fixture
+def open_session(
+    qapp: QApplication, opened: list[Session | EngineConnection]
+) -> Iterator[OpenSession]:
+    """Opens windows on scripted engines with the given options."""
     sessions: list[Session] = []
     qapp.setQuitOnLastWindowClosed(False)
 
     def open_one(*options: str) -> Session:
         session = Session(qapp, fake_engine(*options))
         sessions.append(session)
+        opened.append(session)
         session.window.show()
         return session
 
     yield open_one
     for session in sessions:
         session.window.close()
-        loop.run_until_complete(session.close())
         session.window.deleteLater()
         session.theme.deleteLater()
         session.deleteLater()
@@ -82,18 +103,13 @@ def open_session(qapp: QApplication, loop: asyncio.AbstractEventLoop) -> Iterato
 
 
 @pytest.fixture
-def connect(
-    qapp: QApplication, loop: asyncio.AbstractEventLoop
-) -> Iterator[Callable[..., EngineConnection]]:
+def connect(opened: list[Session | EngineConnection]) -> Callable[..., EngineConnection]:
     """Makes started connections without a window."""
-    made: list[EngineConnection] = []
 
     def connect_one(*options: str, pauses_s: tuple[float, ...] = (0.05, 0.05)) -> EngineConnection:
         connection = EngineConnection(fake_engine(*options), pauses_s=pauses_s)
-        made.append(connection)
+        opened.append(connection)
         connection.start()
         return connection
 
-    yield connect_one
-    for connection in made:
-        loop.run_until_complete(connection.close())
+    return connect_one

@@ -167,7 +167,8 @@ def test_prompt_lookup_changes_no_token_of_a_few_answers(
     for name in ("5", "adaptive"):
         drafted = answer_all(exact, few, options | DRAFTING[name], num_tokens=40)
         assert [each.token_ids for each in drafted] == [each.token_ids for each in plain]
-        assert counts(drafted)[0] > 0
+        if name == "5":  # the budget may find that nothing pays in so short an answer
+            assert min(counts(drafted)) > 0
 
 
 @pytest.mark.long

@@ -29,16 +29,23 @@ def step_shape(schedule: Schedule, sequences: Mapping[SeqId, Sequence]) -> StepS
 def verify_slice(answer: Sequence, draft: Draft) -> Slice:
     """The pending token and the nodes to verify: ``1 + n`` rows, all of them scored."""
     tree, past_len = draft.tree, answer.num_computed
-    depths = np.zeros(1 + len(tree), np.int64)
-    depths[1:] = tree.depths()
+    num_rows = 1 + len(tree)
+    positions = np.arange(past_len, past_len + num_rows, dtype=np.int64)
+    parents = None
+    if not tree.is_chain:
+        positions[1:] = past_len + tree.depths()
+        parents = np.concatenate((_FIRST_ROW, 1 + tree.parents))
+    tokens = np.empty(num_rows, np.int32)
+    tokens[0] = answer.pending_token
+    tokens[1:] = tree.tokens
     return Slice(
         seq=answer.seq,
         kind=SliceKind.VERIFY,
         past_len=past_len,
-        tokens=np.concatenate((np.array([answer.pending_token], np.int32), tree.tokens)),
-        positions=(past_len + depths)[None],
-        scored=np.arange(1 + len(tree), dtype=np.int32),
-        parents=None if tree.is_chain else np.concatenate((_FIRST_ROW, 1 + tree.parents)),
+        tokens=tokens,
+        positions=positions[None],
+        scored=np.arange(num_rows, dtype=np.int32),
+        parents=parents,
         inverse_temperature=answer.sampling.inverse_temperature,
     )
 

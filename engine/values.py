@@ -102,7 +102,7 @@ class DraftTree:
     @property
     def is_chain(self) -> bool:
         """True when no node has two children."""
-        return bool(np.array_equal(self.parents, np.arange(-1, len(self) - 1)))
+        return self.parents.tolist() == list(range(-1, len(self) - 1))
 
     def depths(self) -> IntArray:
         """int32[n], 1 for the nodes that follow the pending token."""

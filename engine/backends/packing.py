@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engine.backends.base import Batch, Slice
-from engine.values import IntArray, SeqId
+from engine.values import SeqId
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +22,11 @@ class PackedBatch:
     ``subsequence_begins`` int32[S + 1], ``block_indices`` int32[sum of blocks],
     ``block_indices_begins`` int32[S + 1], ``max_context_len`` int32[], ``qq_bias`` uint8[...],
     ``qq_bias_begins`` int32[S + 1], ``scored_rows`` int64[s], ``inverse_temperature`` float32[s,
-    1]; ``score_begins`` int64[S + 1] says which scored rows belong to which slice.
+    1]; ``score_begins``, ``S + 1`` of them, says which scored rows belong to which slice.
     """
 
     arrays: dict[str, NDArray[np.generic]]
-    score_begins: IntArray
+    score_begins: tuple[int, ...]
 
 
 def pack(batch: Batch, blocks: Mapping[SeqId, Sequence[int]]) -> PackedBatch:
@@ -36,27 +37,28 @@ def pack(batch: Batch, blocks: Mapping[SeqId, Sequence[int]]) -> PackedBatch:
     score_begins = _prefix_sums([len(part.scored) for part in slices])
     owned = [blocks[part.seq] for part in slices]
     masks = [tree_mask(part) for part in slices]
-    temperatures = [part.inverse_temperature for part in slices]
+    temperatures = [[part.inverse_temperature] for part in slices for _ in range(len(part.scored))]
     arrays: dict[str, NDArray[np.generic]] = {
         "input_ids": _join([part.tokens for part in slices]),
         "position_ids": _join([part.positions for part in slices], axis=1),
         "past_lens": np.array([part.past_len for part in slices], np.int32),
-        "subsequence_begins": row_begins,
+        "subsequence_begins": np.array(row_begins, np.int32),
         "block_indices": np.array([block for mine in owned for block in mine], np.int32),
-        "block_indices_begins": _prefix_sums([len(mine) for mine in owned]),
+        "block_indices_begins": np.array(_prefix_sums([len(mine) for mine in owned]), np.int32),
         "max_context_len": np.array(
             max(part.past_len + part.num_rows for part in slices), np.int32
         ),
         "qq_bias": _join(masks),
-        "qq_bias_begins": _prefix_sums([len(mask) for mask in masks]),
+        "qq_bias_begins": np.array(_prefix_sums([len(mask) for mask in masks]), np.int32),
         "scored_rows": _join(
-            [part.scored + begin for part, begin in zip(slices, row_begins[:-1], strict=True)]
+            [
+                part.scored + begin if begin else part.scored
+                for part, begin in zip(slices, row_begins, strict=False)
+            ]
         ),
-        "inverse_temperature": np.repeat(np.array(temperatures, np.float32), np.diff(score_begins))[
-            :, None
-        ],
+        "inverse_temperature": np.array(temperatures, np.float32).reshape(-1, 1),
     }
-    return PackedBatch(arrays, score_begins)
+    return PackedBatch(arrays, tuple(score_begins))
 
 
 _NO_MASK = np.empty(0, np.uint8)
@@ -67,7 +69,7 @@ def tree_mask(part: Slice) -> NDArray[np.uint8]:
     and its ancestors. Empty for a chain, which is what plain causal order gives anyway."""
     parents = part.parents
     n = part.num_rows
-    if parents is None or np.array_equal(parents, np.arange(-1, n - 1)):
+    if parents is None or parents.tolist() == list(range(-1, n - 1)):
         return _NO_MASK
     mask = np.eye(n, dtype=np.uint8)
     for row, parent in enumerate(parents):
@@ -76,10 +78,9 @@ def tree_mask(part: Slice) -> NDArray[np.uint8]:
     return mask.reshape(-1)
 
 
-def _prefix_sums(lengths: Sequence[int]) -> IntArray:
-    begins = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=begins[1:])
-    return begins
+def _prefix_sums(lengths: Sequence[int]) -> list[int]:
+    """``[0, a, a + b, ...]``: one more than there are lengths."""
+    return [*accumulate(lengths, initial=0)]
 
 
 def _join(parts: Sequence[NDArray[np.generic]], axis: int = 0) -> NDArray[np.generic]:

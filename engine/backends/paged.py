@@ -7,7 +7,7 @@ by row, to where a chain would have left it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import openvino as ov
 from numpy.typing import NDArray
 
 from engine.backends.base import Backend, Batch, Capabilities, Output, Scores
-from engine.backends.packing import PackedBatch, pack
+from engine.backends.packing import pack
 from engine.config import CachePrecision
 from engine.errors import CacheTooSmallError
 from engine.graph import score_heads
@@ -67,9 +67,11 @@ class PagedBackend(Backend):
             for index, port in enumerate(compiled.inputs)
             for name in port.names
         }
-        self._outputs = {
+        outputs = {
             name: index for index, port in enumerate(compiled.outputs) for name in port.names
         }
+        self._logits = outputs["logits"]
+        self._score_slots = _ScoreSlots(self._request, compiled, outputs)
         self._vocab_size = compiled.output("logits").partial_shape[-1].get_length()
         self._caches = _CacheTensors(compiled, self._request)
         num_blocks = settings.num_blocks or settings.cache_bytes // self._caches.bytes_per_block
@@ -120,13 +122,14 @@ class PagedBackend(Backend):
         packed = pack(batch, blocks)
         for name, array in packed.arrays.items():
             self._inputs[name].write(array)
+        self._score_slots.resize(packed.score_begins[-1])
         self._request.start_async()
         self._request.wait()
         self._num_passes += 1
         for part in batch.slices:
             kept = part.num_rows if part.kind is SliceKind.PREFILL else 0
             self._lengths[part.seq] = part.past_len + kept
-        return Output(self._scores(packed))
+        return Output(self._scores(packed.score_begins))
 
     def commit(self, verdicts: Sequence[Verdict]) -> None:
         """Keep the rows that the verdicts name; rows of prefill slices were kept by ``forward``."""
@@ -153,27 +156,14 @@ class PagedBackend(Backend):
 
     def close(self) -> None:
         """Give back the compiled model and the cache tensors."""
-        del self._request, self._inputs, self._caches
+        del self._request, self._inputs, self._caches, self._score_slots
 
-    def _output(self, name: str) -> NDArray[Any]:
-        return self._request.get_output_tensor(self._outputs[name]).data
-
-    def _scores(self, packed: PackedBatch) -> tuple[Scores, ...]:
-        # Copies: the request's own memory is written over by the next pass.
-        ids = self._output(score_heads.TOP_IDS).copy()
-        logits = self._output(score_heads.TOP_LOGITS).copy()
-        log_sum_exp, log_sum_exp_t, entropy = (
-            self._output(name).reshape(-1).copy()
-            for name in (score_heads.LOG_SUM_EXP, score_heads.LOG_SUM_EXP_T, score_heads.ENTROPY)
-        )
-        begins = packed.score_begins.tolist()
+    def _scores(self, begins: Sequence[int]) -> tuple[Scores, ...]:
+        # Copies: our memory is written over by the next pass.
+        copies = [array.copy() for array in self._score_slots.arrays]
         return tuple(
             Scores(
-                ids=ids[begin:end],
-                logits=logits[begin:end],
-                log_sum_exp=log_sum_exp[begin:end],
-                log_sum_exp_t=log_sum_exp_t[begin:end],
-                entropy=entropy[begin:end],
+                *[array[begin:end] for array in copies],
                 full=_FullRows(self, self._num_passes, begin),
             )
             for begin, end in zip(begins[:-1], begins[1:], strict=True)
@@ -183,7 +173,7 @@ class PagedBackend(Backend):
         """All logits of scored row ``row`` of that pass, float32[V]; only the newest pass has
         them."""
         assert forward_pass == self._num_passes, "the scores of an earlier pass are gone"
-        return np.array(self._output("logits")[row, 0], np.float32)
+        return np.array(self._request.get_output_tensor(self._logits).data[row, 0], np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,6 +188,27 @@ class _FullRows:
         return self.backend.full_row(self.forward_pass, self.begin + index)
 
 
+class _SharedTensors:
+    """Tensors of one type over NumPy memory, the last few shapes kept: steps with and without a
+    draft take turns."""
+
+    _MAX_SHAPES = 32
+
+    def __init__(self, port: ov.ConstOutput) -> None:
+        self._dtype = port.element_type.to_dtype()
+        self._by_shape: dict[tuple[int, ...], tuple[NDArray[Any], ov.Tensor]] = {}
+
+    def of(self, shape: tuple[int, ...]) -> tuple[NDArray[Any], ov.Tensor]:
+        """Array and tensor over the same memory; what is in it is anybody's guess."""
+        found = self._by_shape.get(shape)
+        if found is None:
+            if len(self._by_shape) == self._MAX_SHAPES:
+                self._by_shape.clear()
+            array = np.empty(shape, self._dtype)
+            found = self._by_shape[shape] = array, ov.Tensor(array, shared_memory=array.size > 0)
+        return found
+
+
 class _InputSlot:
     """One graph input. Keeps its tensor while the shape stays, as it does from step to step."""
 
@@ -205,7 +216,7 @@ class _InputSlot:
         self._request = request
         self._index = index
         self._rank = port.partial_shape.rank.get_length()
-        self._dtype = port.element_type.to_dtype()
+        self._tensors = _SharedTensors(port)
         self._array: NDArray[Any] | None = None
 
     def write(self, values: NDArray[Any]) -> None:
@@ -213,10 +224,44 @@ class _InputSlot:
         if values.ndim == self._rank + 1:
             values = values[0]
         if self._array is None or self._array.shape != values.shape:
-            self._array = np.empty(values.shape, self._dtype)
-            tensor = ov.Tensor(self._array, shared_memory=values.size > 0)
+            self._array, tensor = self._tensors.of(values.shape)
             self._request.set_input_tensor(self._index, tensor)
         self._array[...] = values
+
+
+class _ScoreSlots:
+    """The outputs that `score_heads` adds, in memory of our own: asking the runtime for its tensors
+    took longer than all else that happens to the scores. Kept while the number of rows stays."""
+
+    _NAMES = (
+        score_heads.TOP_IDS,
+        score_heads.TOP_LOGITS,
+        score_heads.LOG_SUM_EXP,
+        score_heads.LOG_SUM_EXP_T,
+        score_heads.ENTROPY,
+    )
+
+    def __init__(
+        self, request: ov.InferRequest, compiled: ov.CompiledModel, outputs: Mapping[str, int]
+    ) -> None:
+        self._request = request
+        ports = [(outputs[name], compiled.output(name)) for name in self._NAMES]
+        self._slots = [
+            (index, port.partial_shape[1].get_length(), _SharedTensors(port))
+            for index, port in ports
+        ]
+        self.arrays: list[NDArray[Any]] = []
+        """In the order of the fields of `Scores`; the figures of a row are not wrapped again."""
+
+    def resize(self, num_rows: int) -> None:
+        """Let the next pass write that many rows."""
+        if self.arrays and len(self.arrays[0]) == num_rows:
+            return
+        self.arrays = []
+        for index, width, tensors in self._slots:
+            array, tensor = tensors.of((num_rows, width))
+            self._request.set_output_tensor(index, tensor)
+            self.arrays.append(array if width > 1 else array[:, 0])
 
 
 class _CacheTensors:

@@ -63,4 +63,4 @@ def test_slices_stand_one_after_another() -> None:
         "inverse_temperature": [[2.0], [2.0], [3.0]],
     }
     assert {name: array.tolist() for name, array in packed.arrays.items()} == expected
-    assert packed.score_begins.tolist() == [0, 2, 3, 3]
+    assert packed.score_begins == (0, 2, 3, 3)

@@ -11,11 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
-from engine.tokens import TextStream
-
 from engine.events import DraftRecord, Event, FinishedEvent, GenerationRequest, StepEvent
 from engine.metrics import RequestMetrics
 from engine.sampling import SamplingState
+from engine.tokens import TextStream
 from engine.values import EmittedToken, FinishReason, SeqId, Verdict
 
 Sink = Callable[[Event], None]

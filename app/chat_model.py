@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 _COMPARED = AnswerSettings(speculation=True, max_tokens=256)
 """Of the first half of a comparison; the second differs in speculation alone."""
 _PROGRESS_MS = 100
+_CLOSE_S = 0.5
 _LINE_S = 0.15
 """The figures under a growing answer change no oftener: they are to be read."""
 
@@ -157,11 +158,11 @@ class ChatModel(QObject):
         self.cleared.emit()
 
     async def close(self) -> None:
-        """Stop and wait until nothing runs any more."""
+        """Stop, and wait a moment for the connection to be closed in order."""
         task = self._task
         self.stop()
         if task:
-            await asyncio.gather(task, return_exceptions=True)
+            await asyncio.wait({task}, timeout=_CLOSE_S)
 
     def _new_id(self) -> int:
         self._last_id += 1

@@ -6,7 +6,7 @@ import asyncio
 from time import perf_counter, thread_time
 
 import pytest
-from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtCore import QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QInputMethodEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication
@@ -241,8 +241,9 @@ def test_follows_the_end_unless_the_reader_scrolls_up(
         await until(lambda: bar.maximum() > 600)
         await asyncio.sleep(0.05)
         assert bar.value() > bar.maximum() - 100
-        over_the_text = QPointF(300, 300)
-        QTest.wheelEvent(session.window.windowHandle(), over_the_text, QPoint(0, 960))
+        # From a timer, since it handles events meanwhile, which no task may do.
+        window, over_the_text = session.window.windowHandle(), QPointF(300, 300)
+        QTimer.singleShot(0, lambda: QTest.wheelEvent(window, over_the_text, QPoint(0, 960)))
         await until(lambda: chat.jump.isVisible())
         place = bar.value()
         await until(lambda: bar.maximum() > place + 900)

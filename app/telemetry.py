@@ -101,7 +101,7 @@ class Telemetry(QObject):
     @property
     def rate_label(self) -> str:
         """Name of the first curve; explains the dashed line once there is one."""
-        return "Token rate · dashed: speculation off" if self.rate_without.x else "Token rate"
+        return "Token rate · dashed: off" if self.rate_without.x else "Token rate"
 
     @property
     def is_running(self) -> bool:

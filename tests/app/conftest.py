@@ -46,6 +46,7 @@ async def asked(session: Session) -> dict[str, Any]:
 
 @pytest.fixture
 def loop(qapp: QApplication) -> Iterator[asyncio.AbstractEventLoop]:
+    qapp.setQuitOnLastWindowClosed(False)  # it would end the loop under the test
     made = event_loop(qapp)
     yield made
     for task in asyncio.all_tasks(made):
@@ -84,7 +85,6 @@ def open_session(
 ) -> Iterator[OpenSession]:
     """Opens windows on scripted engines with the given options."""
     sessions: list[Session] = []
-    qapp.setQuitOnLastWindowClosed(False)
 
     def open_one(*options: str) -> Session:
         session = Session(qapp, fake_engine(*options))

@@ -55,14 +55,15 @@ def test_curves_move_while_the_answer_streams(
         await session.warm_up()
         await ask(session, qtbot, "a long story")
         await until(lambda: len(session.telemetry.rate.x) > 3)
-        first = session.window.dock.grab().toImage()
-        await asyncio.sleep(0.3)
-        assert session.window.dock.grab().toImage() != first
+        dock = session.window.dock
+        first = dock.grab().toImage()
+        await until(lambda: dock.grab().toImage() != first)
         assert session.telemetry.acceptance.x
         session.chat.stop()
-        still = session.window.dock.grab().toImage()
-        await asyncio.sleep(0.2)
-        assert session.window.dock.grab().toImage() == still
+        await asyncio.sleep(0.1)
+        still = dock.grab().toImage()
+        await asyncio.sleep(0.3)
+        assert dock.grab().toImage() == still
 
     run(story())
 

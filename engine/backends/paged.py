@@ -161,6 +161,8 @@ class PagedBackend(Backend):
     def _scores(self, begins: Sequence[int]) -> tuple[Scores, ...]:
         # Copies: our memory is written over by the next pass.
         copies = [array.copy() for array in self._score_slots.arrays]
+        ids, logits, *_ = copies
+        score_heads.order_ties(ids, logits)
         return tuple(
             Scores(
                 *[array[begin:end] for array in copies],

@@ -83,7 +83,7 @@ class GenaiArm(Arm):
             properties["INFERENCE_PRECISION_HINT"] = settings.inference_precision
         if prompt_lookup:
             properties["prompt_lookup"] = True
-        pipeline = genai.LLMPipeline(str(settings.model), settings.device, properties)
+        pipeline = genai.LLMPipeline(str(settings.model), settings.device, **properties)
         self._pipeline = cast("_Pipeline", pipeline)
 
     @property

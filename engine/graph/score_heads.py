@@ -75,8 +75,8 @@ def order_ties(ids: IntArray, logits: FloatArray) -> None:
     ``logits`` float32[s, K] fall along each row. Which of several equal ones got the last places is
     the graph's choice and stays.
     """
-    is_tied = (logits[:, 1:] == logits[:, :-1]).any(axis=1)
+    is_tied = logits[:, 1:] == logits[:, :-1]
     if not is_tied.any():
         return
-    for row in np.flatnonzero(is_tied):
+    for row in np.flatnonzero(is_tied.any(axis=1)):
         ids[row] = ids[row][np.lexsort((ids[row], -logits[row]))]

@@ -83,7 +83,9 @@ def _load_backend(
         cache_bytes=plan.cache_bytes,
         max_sequences=config.scheduler.max_num_seqs,
         inference_precision=config.inference_precision,
-        compile_cache=config.compile_cache,
+        # The CPU plugin caches the graph, not its own work on it: loading took 4.7 s with the
+        # cache and 3.9 s without (SmolLM2-135M, two cores).
+        compile_cache=None if plan.device == "CPU" else config.compile_cache,
         num_blocks=config.scheduler.num_kv_blocks,
     )
     try:

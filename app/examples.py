@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from app.wire import DEFAULT_MAX_TOKENS
+
 
 @dataclass(frozen=True, slots=True)
 class Example:
@@ -18,7 +20,7 @@ class Example:
     icon: str
     prompt: str
     is_comparison: bool = False
-    max_tokens: int | None = None
+    max_tokens: int = DEFAULT_MAX_TOKENS
     temperature: float | None = None
 
 

@@ -138,12 +138,19 @@ class Ended:
     notes: tuple[str, ...] = ()
 
 
+DEFAULT_MAX_TOKENS = 1024
+"""About two pages."""
+
+
 @dataclass(frozen=True, slots=True)
 class AnswerSettings:
-    """How an answer is to be made. None leaves a value to the engine and its model."""
+    """How an answer is to be made. None leaves a value to the engine and its model.
+
+    ``max_tokens`` is bounded, for a small model may repeat itself until its context is full.
+    """
 
     speculation: bool = True
-    max_tokens: int | None = None
+    max_tokens: int | None = DEFAULT_MAX_TOKENS
     temperature: float | None = None
 
 

@@ -79,7 +79,7 @@ class Admission:
         if needed > total:
             raise CacheTooSmallError(
                 f"The request needs {needed} rows of the key/value cache, which has {total}: "
-                "ask for fewer tokens, or start with a larger cache_size.",
+                "ask for fewer tokens, or start with a larger cache (cache_size_gib).",
                 param="max_new_tokens" if prompt_len <= total else "prompt",
             )
         return limit
@@ -95,7 +95,8 @@ class Admission:
             speculation = Speculation.STATIC  # the request's length speaks louder than the engine
         is_off = drafter is None or speculation is Speculation.OFF
         if is_off and length:
-            what = "drafter 'none'" if drafter is None else "speculation off"
+            is_switched_off = speculation is Speculation.OFF
+            what = "speculation off" if is_switched_off else "drafter 'none'"
             raise InvalidOptionError(
                 f"'num_assistant_tokens' is {length}, which contradicts {what}: leave one out.",
                 param="num_assistant_tokens",

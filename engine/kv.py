@@ -57,7 +57,7 @@ class BlockPool:
         if missing > len(self._free):
             raise CacheTooSmallError(
                 f"The key/value cache has {self.free_tokens} free rows and {length} are needed; "
-                "wait for other answers to end, or start with a larger cache_size."
+                "wait for other answers to end, or start with a larger cache (cache_size_gib)."
             )
         owned = self._owned.setdefault(seq, [])
         for _ in range(missing):

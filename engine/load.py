@@ -35,6 +35,9 @@ Progress = Callable[[str], None]
 _PROFILE_CONTEXT = 64
 """Cached tokens behind the rows whose cost is measured: a short chat."""
 
+_WARM_UP_ROWS = (1, 2, 4)
+"""The first pass with a number of rows makes the runtime prepare for it; no answer should wait."""
+
 
 def load_engine(config: EngineConfig, progress: Progress = _logger.info) -> Engine:
     """Load the model and start its engine.
@@ -105,9 +108,12 @@ def _load_backend(
 def _measure_budget(
     backend: Backend, key: ProfileKey, store: ProfileStore | None, progress: Progress
 ) -> Budget:
-    progress("Measuring what a step costs on this machine")
     probe = _StepProbe(backend)
     try:
+        progress("Warming up")
+        for num_rows in _WARM_UP_ROWS:
+            probe.run(num_rows)
+        progress("Measuring what a step costs on this machine")
         return load_budget(store, key, probe.run)
     finally:
         probe.close()

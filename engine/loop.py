@@ -38,7 +38,7 @@ _logger = logging.getLogger(__name__)
 
 _STARVED = (
     "The key/value cache is full: {num_tokens} tokens of this answer fitted, and the cache holds "
-    "{total} for all answers; start with a larger cache_size."
+    "{total} for all answers; start with a larger cache (cache_size_gib)."
 )
 
 

@@ -31,8 +31,12 @@ class PackedBatch:
 
 def pack(batch: Batch, blocks: Mapping[SeqId, Sequence[int]]) -> PackedBatch:
     """Lay the slices one after another; ``blocks[seq]`` are the sequence's cache blocks in
-    order."""
+    order. Slices of token ids alone: embeddings, token types and extra inputs have no place yet."""
     slices = batch.slices
+    for part in slices:
+        assert part.embeddings is None
+        assert part.token_types is None
+        assert not part.extra
     row_begins = _prefix_sums([part.num_rows for part in slices])
     score_begins = _prefix_sums([len(part.scored) for part in slices])
     owned = [blocks[part.seq] for part in slices]

@@ -7,7 +7,7 @@ by row, to where a chain would have left it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,12 +19,14 @@ from numpy.typing import NDArray
 from engine.backends.base import Backend, Batch, Capabilities, Output, Scores
 from engine.backends.packing import pack
 from engine.config import CachePrecision
-from engine.errors import CacheTooSmallError
+from engine.errors import CacheTooSmallError, ModelUnusableError
 from engine.graph import score_heads
-from engine.graph.paging import to_paged
-from engine.graph.projection import score_only_wanted_rows
+from engine.graph.paging import PAGING_INPUTS, to_paged
+from engine.graph.projection import SCORED_ROWS, score_only_wanted_rows
 from engine.kv import BlockPool
 from engine.values import FloatArray, SeqId, SliceKind, Verdict
+
+_CACHE_PREFIXES = ("key_cache.", "value_cache.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,7 @@ class PagedBackend(Backend):
         to_paged(model)
         score_only_wanted_rows(model)
         score_heads.add_score_heads(model)
+        _require_known_inputs(name for port in model.inputs for name in port.names)
         compiled = core.compile_model(model, settings.device, settings.properties())
         self._request = compiled.create_infer_request()
         self._inputs = {
@@ -78,7 +81,7 @@ class PagedBackend(Backend):
         if num_blocks < 1:
             raise CacheTooSmallError(
                 f"A cache of {settings.cache_bytes} bytes holds no block of this model "
-                f"({self._caches.bytes_per_block} bytes); set a larger cache_size."
+                f"({self._caches.bytes_per_block} bytes); set a larger cache (cache_size_gib)."
             )
         self._caches.allocate(num_blocks)
         self._pool = BlockPool(num_blocks, self._caches.block_size)
@@ -89,7 +92,7 @@ class PagedBackend(Backend):
             # A u8 block holds one scale for all its keys, so that a row cannot move between blocks.
             trees=settings.cache_precision is not CachePrecision.U8,
             features=False,
-            embeddings="inputs_embeds" in self._inputs,
+            embeddings=False,
         )
 
     @property
@@ -101,11 +104,6 @@ class PagedBackend(Backend):
     def cache(self) -> BlockPool:
         """The blocks, counted in rows."""
         return self._pool
-
-    @property
-    def cache_bytes_per_token(self) -> float:
-        """Memory that one cache row takes over all layers."""
-        return self._caches.bytes_per_block / self._caches.block_size
 
     @property
     def vocab_size(self) -> int:
@@ -121,7 +119,8 @@ class PagedBackend(Backend):
             assert part.past_len + part.num_rows <= room, "rows without reserved room"
         packed = pack(batch, blocks)
         for name, array in packed.arrays.items():
-            self._inputs[name].write(array)
+            if name in self._inputs:  # not every model is told positions
+                self._inputs[name].write(array)
         self._score_slots.resize(packed.score_begins[-1])
         self._request.start_async()
         self._request.wait()
@@ -278,7 +277,7 @@ class _CacheTensors:
         self._ports = [
             (index, port)
             for index, port in enumerate(compiled.inputs)
-            if port.any_name.startswith(("key_cache.", "value_cache."))
+            if port.any_name.startswith(_CACHE_PREFIXES)
         ]
         self._tensors: list[ov.Tensor] = []
         value_port = compiled.input("value_cache.0")
@@ -301,6 +300,30 @@ class _CacheTensors:
         for tensor in self._tensors:
             data = tensor.data
             data[blocks[to_block], :, to_row] = data[blocks[from_block], :, from_row]
+
+
+_FED = {
+    "input_ids",
+    "position_ids",
+    *PAGING_INPUTS,
+    SCORED_ROWS,
+    score_heads.INVERSE_TEMPERATURE,
+}
+
+
+def _require_known_inputs(names: Iterable[str]) -> None:
+    """Refuse a model that wants to be fed what `pack` does not have.
+
+    Raises:
+        ModelUnusableError: naming the inputs.
+    """
+    unknown = [name for name in names if name not in _FED and not name.startswith(_CACHE_PREFIXES)]
+    if unknown:
+        raise ModelUnusableError(
+            f"This model wants the inputs {', '.join(sorted(unknown))}, which are not supported "
+            "yet: choose a text model.",
+            param="model",
+        )
 
 
 def _block_shape(port: ov.ConstOutput) -> list[int]:

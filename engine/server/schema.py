@@ -55,7 +55,7 @@ class SharedFields(_Body):
     max_tokens: Annotated[int | None, Field(ge=1)] = None
     temperature: Annotated[float | None, Field(ge=0, le=2)] = None
     top_p: Annotated[float | None, Field(gt=0, le=1)] = None
-    n: int | None = None
+    n: Annotated[int | None, Field(le=128)] = None
     stop: Annotated[Any, BeforeValidator(_stop_strings)] = None
     seed: int | None = None
     user: str | None = None

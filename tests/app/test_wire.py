@@ -90,4 +90,7 @@ def test_asks_for_steps_and_names_the_speculation() -> None:
     assert body["stream_options"] == {"include_steps": True}
     assert body["max_tokens"] == 7
     plain = ChatRequest((("user", "hi"),), AnswerSettings()).to_json("m")
-    assert plain.keys() == {"model", "messages", "stream", "stream_options", "speculation"}
+    assert plain.keys() == {
+        "model", "messages", "stream", "stream_options", "speculation", "max_tokens"
+    }  # fmt: skip
+    assert plain["max_tokens"] == 1024  # an answer that repeats itself comes to an end

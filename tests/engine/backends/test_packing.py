@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pytest
 
 from engine.backends.base import Batch, Slice
 from engine.backends.packing import pack, tree_mask
@@ -64,3 +67,11 @@ def test_slices_stand_one_after_another() -> None:
     }
     assert {name: array.tolist() for name, array in packed.arrays.items()} == expected
     assert packed.score_begins == (0, 2, 3, 3)
+
+
+def test_refuses_rows_that_it_would_drop_silently() -> None:
+    part = slice_of(0, 0, [5], [0])
+    with pytest.raises(AssertionError):
+        pack(
+            Batch((replace(part, extra={"hidden_states": np.zeros((1, 4), np.float32)}),)), {0: []}
+        )

@@ -201,3 +201,13 @@ def test_a_cache_below_one_block_is_refused_with_both_figures(smollm2: Path) -> 
     settings = PagedSettings("CPU", CachePrecision.F16, 1000, 1)
     with pytest.raises(CacheTooSmallError, match=r"1000 bytes.*737280 bytes"):
         PagedBackend(core, core.read_model(smollm2 / "openvino_model.xml"), settings)
+
+
+def test_names_the_inputs_of_a_model_that_it_cannot_feed(smollm2: Path) -> None:
+    core = ov.Core()
+    model = core.read_model(smollm2 / "openvino_model.xml")
+    picture = ov.opset13.parameter([-1], ov.Type.f32, name="pixel_values")
+    picture.output(0).set_names({"pixel_values"})
+    model.add_parameters([picture])
+    with pytest.raises(ModelUnusableError, match="wants the inputs pixel_values"):
+        PagedBackend(core, model, PagedSettings("CPU", CachePrecision.F16, 1 << 20, 1))

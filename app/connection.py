@@ -100,7 +100,6 @@ class EngineConnection(QObject):
         self._watch: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
         self._num_deaths = 0
-        self._announcement: Announcement | None = None
         self._situation = EngineSituation(Phase.STARTING, "Starting the engine", perf_counter())
         self._pause = QTimer(self)
         self._pause.setSingleShot(True)
@@ -149,7 +148,6 @@ class EngineConnection(QObject):
             await self._process.close()
 
     def _start_process(self) -> None:
-        self._announcement = None
         self._set(EngineSituation(Phase.STARTING, "Starting the engine", perf_counter()))
         self._process = process = EngineProcess(self._command, self._key, self)
         process.announced.connect(self._on_announced)
@@ -166,7 +164,6 @@ class EngineConnection(QObject):
         self._start_process()
 
     def _on_announced(self, announcement: Announcement) -> None:
-        self._announcement = announcement
         loop = asyncio.get_event_loop()
         self._watch = loop.create_task(self._watch_until_ready(announcement.port))
 

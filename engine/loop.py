@@ -224,8 +224,9 @@ class Engine:
         output = self._backend.forward(batch)
         verify_ms = 1000.0 * (perf_counter() - before)
         answered = self._verify(schedule, drafts, output.scores)
-        self._backend.commit([verdict for _, _, verdict in answered[: len(answers)]])
-        for answer, _, verdict in answered[: len(answers)]:
+        verified = answered[: len(answers)]  # behind them, prompts that were read to their end
+        self._backend.commit([verdict for _, _, verdict in verified])
+        for answer, _, verdict in verified:
             answer.num_computed += len(verdict.kept_rows)
         chunks = [take_in(self._sequences[part.seq], part) for part in batch.slices[len(answers) :]]
         timing = StepTiming(

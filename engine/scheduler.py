@@ -4,8 +4,8 @@ clock.
 Every sequence that already answers takes part in each pass with its pending token (its draft comes
 on top); prompts fill what is left of the row budget in order of arrival, a long one in chunks, so
 that answers go on streaming while a prompt is read. A sequence is admitted when the cache can hold
-its prompt beside a block of headroom for each running answer; an answer that cannot get its next
-cache row waits until others end. If nobody can move, the youngest gives way: its answer ends early.
+its prompt beside one spare row for each that runs; an answer that cannot get its next cache row
+waits until others end. If nobody can move, the youngest gives way: its answer ends early.
 (Preemption with recomputation will take the place of that last resort.)
 """
 
@@ -119,8 +119,7 @@ class Scheduler:
         if len(self._running) >= self._max_sequences:
             return False
         # One spare row for each running answer keeps a newcomer from starving those before it.
-        headroom = len(self._running) if self._running else 0
-        if self._cache.free_tokens < one.prompt_len + headroom and self._running:
+        if self._cache.free_tokens < one.prompt_len + len(self._running):
             return False
         return self._reserve(one, one.prompt_len)
 

@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from engine.config import EngineConfig, GenerationConfig, Speculation
     from engine.errors import PacelineError
     from engine.events import FailedEvent, FinishedEvent, GenerationRequest, StepEvent
+    from engine.interface import Engine, stream
     from engine.load import load_engine
-    from engine.loop import Engine, stream
 
 _HOMES = {
-    "Engine": "engine.loop",
+    "Engine": "engine.interface",
     "EngineConfig": "engine.config",
     "FailedEvent": "engine.events",
     "FinishedEvent": "engine.events",
@@ -27,7 +27,7 @@ _HOMES = {
     "Speculation": "engine.config",
     "StepEvent": "engine.events",
     "load_engine": "engine.load",
-    "stream": "engine.loop",
+    "stream": "engine.interface",
 }
 
 __all__ = [

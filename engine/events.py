@@ -6,6 +6,7 @@ the one place that fixes their names on the wire.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -124,3 +125,6 @@ class FailedEvent:
 
 
 Event = StepEvent | FinishedEvent | FailedEvent
+
+Sink = Callable[[Event], None]
+"""Told of each event on the engine's thread; must return at once."""

@@ -21,8 +21,9 @@ from engine.config import EngineConfig
 from engine.devices import detect_devices
 from engine.drafting import DraftStage
 from engine.errors import ModelUnusableError
+from engine.interface import Engine
 from engine.library.folder import MODEL_FILES, ModelInfo, model_defaults, read_model_folder
-from engine.loop import Engine, Parts
+from engine.loop import NativeEngine, Parts
 from engine.plan import Plan, make_plan
 from engine.tokens import Tokenizer
 from engine.values import SliceKind
@@ -74,7 +75,7 @@ def load_engine(config: EngineConfig, progress: Progress = _logger.info) -> Engi
             on_close=lambda: _keep(budget, key, store),
         )
     progress("Ready")
-    return Engine(parts)
+    return NativeEngine(parts)
 
 
 def _load_backend(

@@ -11,7 +11,7 @@ an error, gives back their cache rows, and the next request finds a working engi
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import count
 from queue import SimpleQueue
@@ -23,12 +23,13 @@ from engine.backends.base import Backend, Batch
 from engine.budget import StepTiming
 from engine.drafting import Draft, DraftStage
 from engine.errors import EngineStoppedError
-from engine.events import DraftRecord, Event, FailedEvent, FinishedEvent, GenerationRequest
+from engine.events import DraftRecord, Event, FailedEvent, GenerationRequest, Sink
+from engine.interface import EngineStatus, RequestHandle
 from engine.library.folder import ModelInfo
 from engine.plan import Plan
 from engine.sampling import TokenDecider
 from engine.scheduler import Schedule, Scheduler
-from engine.sequence import Sequence, Sink, StepRecord
+from engine.sequence import Sequence, StepRecord
 from engine.slices import prefill_slice, step_shape, take_in, verify_slice
 from engine.tokens import Tokenizer
 from engine.values import FinishReason, Scores, SeqId, Verdict
@@ -40,37 +41,6 @@ _STARVED = (
     "The key/value cache is full: {num_tokens} tokens of this answer fitted, and the cache holds "
     "{total} for all answers; start with a larger cache (cache_size_gib)."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class EngineStatus:
-    """A glance at the engine; the figures may be a step old."""
-
-    num_running: int
-    num_waiting: int
-    cache_total_tokens: int
-    cache_free_tokens: int
-
-    def to_json(self) -> dict[str, object]:
-        """The status as it stands in ``/paceline/v1/status``."""
-        return {
-            "num_running": self.num_running,
-            "num_waiting": self.num_waiting,
-            "cache_total_tokens": self.cache_total_tokens,
-            "cache_free_tokens": self.cache_free_tokens,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class RequestHandle:
-    """What the submitter of a request holds."""
-
-    request_id: str
-    _cancel: Callable[[], None]
-
-    def cancel(self) -> None:
-        """End every choice of the request within a step; harmless when it has ended already."""
-        self._cancel()
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +76,8 @@ class _Close: ...
 _Message = _Submit | _Cancel | _Close
 
 
-class Engine:
-    """One loaded model, serving any number of requests at once."""
+class NativeEngine:
+    """Our own engine; `interface.Engine`."""
 
     def __init__(self, parts: Parts) -> None:
         self.model = parts.model
@@ -130,16 +100,7 @@ class Engine:
         self._thread.start()
 
     def submit(self, request: GenerationRequest, sink: Sink) -> RequestHandle:
-        """Start answering ``request``.
-
-        ``sink`` is called on the engine's thread and must return at once: step events, then a
-        `FinishedEvent` for each choice, or one `FailedEvent` for the whole request.
-
-        Raises:
-            PacelineError: what can be known at once: the prompt does not fit into the context or
-                the cache, an option that drafter or backend cannot honour, an unknown drafter, or
-                the engine is closed.
-        """
+        """`interface.Engine.submit`."""
         choices = self._admission.choices(request)
         guarded = _guarded(sink)
         sequences = tuple(
@@ -154,7 +115,7 @@ class Engine:
         )
 
     def status(self) -> EngineStatus:
-        """How busy the engine is. Safe from any thread."""
+        """`interface.Engine.status`."""
         cache = self._backend.cache
         return EngineStatus(
             num_running=self._scheduler.num_running,
@@ -309,31 +270,6 @@ def _guarded(sink: Sink) -> Sink:
             _logger.exception("Whoever listens to a request failed on an event.")
 
     return guarded
-
-
-def stream(engine: Engine, request: GenerationRequest) -> Iterator[Event]:
-    """Submit ``request`` and yield its events to the last; leaving early cancels it.
-
-    Raises:
-        PacelineError: as `Engine.submit`. A failure on the way is a `FailedEvent`, not raised.
-    """
-    events: SimpleQueue[Event] = SimpleQueue()
-    handle = engine.submit(request, events.put)
-    num_open = request.config.num_return_sequences
-    try:
-        while num_open:
-            event = events.get()
-            match event:
-                case FinishedEvent():
-                    num_open -= 1
-                case FailedEvent():
-                    num_open = 0
-                case _:
-                    pass
-            yield event
-    finally:
-        if num_open:
-            handle.cancel()
 
 
 def _step_record(draft: Draft, draft_ms: float, verify_ms: float, overhead_ms: float) -> StepRecord:

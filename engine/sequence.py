@@ -7,18 +7,14 @@ cache, the model or the drafter.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
 
-from engine.events import DraftRecord, Event, FinishedEvent, GenerationRequest, StepEvent
+from engine.events import DraftRecord, FinishedEvent, GenerationRequest, Sink, StepEvent
 from engine.metrics import RequestMetrics
 from engine.sampling import SamplingState
 from engine.tokens import TextStream
 from engine.values import EmittedToken, FinishReason, SeqId, Verdict
-
-Sink = Callable[[Event], None]
-"""Told of each event on the engine's thread; must return at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ STAGES: tuple[frozenset[str], ...] = (
     frozenset({"verify"}),
     frozenset({"backends", "drafters", "budget", "graph", "plan"}),
     frozenset({"scheduler", "sequence", "drafting", "slices", "admission"}),
+    frozenset({"interface"}),
     frozenset({"loop"}),
     frozenset({"load", "reference"}),
     frozenset({"server", "cli", "bench"}),

@@ -10,7 +10,7 @@ from typing import Protocol
 from engine.bench.records import Answer, StepTotals
 from engine.config import GenerationConfig, Speculation
 from engine.events import Event, FailedEvent, FinishedEvent, GenerationRequest, StepEvent
-from engine.loop import Engine, stream
+from engine.interface import Engine, stream
 from engine.values import Origin
 
 _numbers = count()

@@ -23,8 +23,8 @@ from engine.cli.terminal import quiet_progress, say, tell
 from engine.config import CachePrecision, EngineConfig, Speculation
 from engine.config.generation import MAX_ASSISTANT_TOKENS
 from engine.errors import InvalidOptionError, InvalidRequestError
+from engine.interface import Engine
 from engine.load import load_engine
-from engine.loop import Engine
 from engine.paths import Folders
 from engine.prompts import TextPrompt, encode_prompt
 

@@ -10,7 +10,7 @@ from importlib.metadata import version
 import openvino as ov
 
 from engine.devices import detect_devices
-from engine.loop import Engine
+from engine.interface import Engine
 from engine.version import paceline_version
 
 

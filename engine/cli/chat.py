@@ -23,7 +23,7 @@ from engine.paths import Folders
 from engine.prompts import ChatPrompt, encode_prompt
 
 if TYPE_CHECKING:
-    from engine.loop import Engine
+    from engine.interface import Engine
 
 _HELP = """\
 /new                  forget the conversation

@@ -15,10 +15,11 @@ from collections.abc import Mapping
 from engine.cli.session import engine_config, model_folder
 from engine.cli.terminal import say, tell
 from engine.errors import PacelineError
+from engine.interface import Engine
 from engine.library.folder import read_model_folder
 from engine.paths import Folders
 from engine.server.app import Server
-from engine.server.host import EngineHost, Progress, ServedEngine
+from engine.server.host import EngineHost, Progress
 from engine.server.run import Address, LocalServer, end_with_parent, listen
 from engine.version import paceline_version
 
@@ -35,7 +36,7 @@ def run(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
     if args.model is not None and not args.child:
         read_model_folder(args.model)  # a wrong path should not wait for the background
 
-    def load(progress: Progress) -> ServedEngine:
+    def load(progress: Progress) -> Engine:
         from engine.load import load_engine  # heavy: imports OpenVINO
 
         folder = model_folder(args, folders, progress)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from engine.events import FinishedEvent, GenerationRequest, StepEvent
-from engine.server.host import ServedEngine
+from engine.interface import Engine
 from engine.server.jobs import Presentation
 from engine.server.logprobs import TokenTexts
 
@@ -65,7 +65,7 @@ class Answer:
         request: GenerationRequest,
         presentation: Presentation,
         shape: Shape,
-        host: ServedEngine,
+        host: Engine,
     ) -> Answer:
         """The writer for one request to ``host``."""
         return cls(

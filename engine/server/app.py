@@ -19,6 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from engine.errors import InvalidRequestError, PacelineError
+from engine.interface import Engine
 from engine.library.folder import ModelInfo
 from engine.prompts import TextPrompt, encode_prompt
 from engine.server.access import AccessGuard
@@ -33,7 +34,7 @@ from engine.server.errors import (
     on_unexpected_error,
 )
 from engine.server.feed import EventFeed
-from engine.server.host import EngineHost, Failed, Loading, Ready, ServedEngine
+from engine.server.host import EngineHost, Failed, Loading, Ready
 from engine.server.jobs import Job, chat_job, completion_job, require_model
 from engine.server.messages import conversation
 from engine.server.schema import CHAT_REQUEST, COMPLETION_REQUEST, TokenizeFields, parse
@@ -97,7 +98,7 @@ class Server:
     async def chat(self, request: Request) -> Response:
         """The next message of a conversation."""
 
-        def prepare(body: bytes, engine: ServedEngine) -> Job:
+        def prepare(body: bytes, engine: Engine) -> Job:
             return chat_job(parse(CHAT_REQUEST, body), engine)
 
         return await self._answer(request, prepare, ChatShape())
@@ -105,7 +106,7 @@ class Server:
     async def complete(self, request: Request) -> Response:
         """How a text goes on."""
 
-        def prepare(body: bytes, engine: ServedEngine) -> Job:
+        def prepare(body: bytes, engine: Engine) -> Job:
             return completion_job(parse(COMPLETION_REQUEST, body), engine)
 
         return await self._answer(request, prepare, TextShape())
@@ -129,7 +130,7 @@ class Server:
         self.stop()
         return json_response({"status": "stopping"}, 202)
 
-    def _model(self, engine: ServedEngine) -> dict[str, object]:
+    def _model(self, engine: Engine) -> dict[str, object]:
         return {
             "id": engine.model.name,
             "object": "model",
@@ -138,7 +139,7 @@ class Server:
         }
 
     async def _answer(
-        self, request: Request, prepare: Callable[[bytes, ServedEngine], Job], shape: Shape
+        self, request: Request, prepare: Callable[[bytes, Engine], Job], shape: Shape
     ) -> Response:
         body = await read_json_body(request)
         engine = self.host.engine()
@@ -197,7 +198,7 @@ def model_json(model: ModelInfo) -> dict[str, object]:
     }
 
 
-def _count_tokens(body: bytes, engine: ServedEngine) -> int:
+def _count_tokens(body: bytes, engine: Engine) -> int:
     fields = parse(TokenizeFields, body)
     if (fields.text is None) == (fields.messages is None):
         raise InvalidRequestError("Give either 'text' or 'messages'.")

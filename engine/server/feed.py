@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 
 from engine.errors import EngineStoppedError
 from engine.events import Event, FailedEvent, FinishedEvent, GenerationRequest
-from engine.server.host import Handle, ServedEngine
+from engine.interface import Engine, RequestHandle
 from engine.values import FinishReason
 
 
@@ -26,10 +26,10 @@ class EventFeed:
         self._loop = asyncio.get_running_loop()
         self._queue: asyncio.Queue[Event] = asyncio.Queue()
         self._num_open = num_choices
-        self._handle: Handle | None = None
+        self._handle: RequestHandle | None = None
 
     @classmethod
-    async def submit(cls, engine: ServedEngine, request: GenerationRequest) -> EventFeed:
+    async def submit(cls, engine: Engine, request: GenerationRequest) -> EventFeed:
         """Hand the request to the engine.
 
         Raises:

@@ -9,50 +9,16 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
 
 from engine.errors import EngineStoppedError, PacelineError
-from engine.events import Event, GenerationRequest
+from engine.interface import Engine
 from engine.server.errors import ModelFailedError, ModelLoadingError
-
-if TYPE_CHECKING:  # these import OpenVINO, for which the first answer should not wait
-    from engine.library.folder import ModelInfo
-    from engine.plan import Plan
-    from engine.tokens import Tokenizer
 
 _log = logging.getLogger(__name__)
 
 Progress = Callable[[str], None]
-
-
-class Handle(Protocol):
-    """A request that runs."""
-
-    def cancel(self) -> None: ...
-
-
-class EngineStatus(Protocol):
-    """What the engine is doing now."""
-
-    def to_json(self) -> Mapping[str, object]: ...
-
-
-class ServedEngine(Protocol):
-    """The part of ``engine.loop.Engine`` that the server uses; tests put a scripted one here."""
-
-    @property
-    def model(self) -> ModelInfo: ...
-    @property
-    def plan(self) -> Plan: ...
-    @property
-    def tokenizer(self) -> Tokenizer: ...
-    @property
-    def model_defaults(self) -> Mapping[str, object]: ...
-    def submit(self, request: GenerationRequest, sink: Callable[[Event], None]) -> Handle: ...
-    def status(self) -> EngineStatus: ...
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +32,7 @@ class Loading:
 class Ready:
     """The model answers."""
 
-    engine: ServedEngine
+    engine: Engine
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +54,7 @@ class EngineHost:
 
     def __init__(
         self,
-        load: Callable[[Progress], ServedEngine],
+        load: Callable[[Progress], Engine],
         on_failure: Callable[[PacelineError], None] = lambda error: None,
     ) -> None:
         self._load = load
@@ -119,7 +85,7 @@ class EngineHost:
         self._thread = threading.Thread(target=self._run, name="load-model", daemon=True)
         self._thread.start()
 
-    def engine(self) -> ServedEngine:
+    def engine(self) -> Engine:
         """The engine, for a request.
 
         Raises:
@@ -159,7 +125,7 @@ class EngineHost:
                 self._state = Loading(stage)
         _log.info("%s", stage)
 
-    def _accept(self, engine: ServedEngine) -> None:
+    def _accept(self, engine: Engine) -> None:
         with self._change:
             if not self._closed:
                 self._state = Ready(engine)

@@ -19,8 +19,8 @@ from engine.errors import (
     UnsupportedOptionError,
 )
 from engine.events import GenerationRequest
+from engine.interface import Engine
 from engine.prompts import Prompt, encode_prompt
-from engine.server.host import ServedEngine
 from engine.server.messages import conversation
 from engine.server.schema import ChatFields, CompletionFields, SharedFields, asked_options
 
@@ -51,7 +51,7 @@ class Job:
     presentation: Presentation
 
 
-def chat_job(fields: ChatFields, engine: ServedEngine) -> Job:
+def chat_job(fields: ChatFields, engine: Engine) -> Job:
     """The job of a chat request.
 
     Raises:
@@ -72,7 +72,7 @@ def chat_job(fields: ChatFields, engine: ServedEngine) -> Job:
     return _job(fields, engine, prompt, options, logprobs=bool(fields.logprobs))
 
 
-def completion_job(fields: CompletionFields, engine: ServedEngine) -> Job:
+def completion_job(fields: CompletionFields, engine: Engine) -> Job:
     """The job of a completion request; raw text unless ``apply_chat_template`` asks otherwise.
 
     Raises:
@@ -101,7 +101,7 @@ def completion_job(fields: CompletionFields, engine: ServedEngine) -> Job:
 
 def _job(
     fields: SharedFields,
-    engine: ServedEngine,
+    engine: Engine,
     prompt: Prompt,
     options: Mapping[str, object],
     *,
@@ -125,7 +125,7 @@ def _job(
     return Job(request, presentation)
 
 
-def require_model(name: str, engine: ServedEngine) -> None:
+def require_model(name: str, engine: Engine) -> None:
     """Refuse the name of another model than the loaded one.
 
     Raises:

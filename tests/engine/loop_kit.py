@@ -15,8 +15,9 @@ from engine.drafters.base import Drafter
 from engine.drafting import DraftStage
 from engine.errors import UnknownDrafterError
 from engine.events import FinishedEvent, GenerationRequest, StepEvent
+from engine.interface import Engine, stream
 from engine.library.folder import read_model_folder
-from engine.loop import Engine, Parts, stream
+from engine.loop import NativeEngine, Parts
 from engine.plan import Plan
 from engine.tokens import Tokenizer
 from engine.values import Origin
@@ -33,7 +34,7 @@ class Builder:
     def __init__(self, model: Path, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._model = read_model_folder(model)
-        self._built: list[tuple[Engine, TableBackend]] = []
+        self._built: list[tuple[NativeEngine, TableBackend]] = []
 
     def __call__(
         self,
@@ -43,7 +44,7 @@ class Builder:
         context_length: int | None = 512,
         speculation: Speculation = Speculation.STATIC,
         max_rows: int = 16,
-    ) -> tuple[Engine, TableBackend]:
+    ) -> tuple[NativeEngine, TableBackend]:
         backend = backend or TableBackend(TARGET, num_top=8)
 
         def make_drafter(name: str) -> Drafter | None:
@@ -74,7 +75,7 @@ class Builder:
             ),
             max_rows=max_rows,
         )
-        engine = Engine(parts)
+        engine = NativeEngine(parts)
         self._built.append((engine, backend))
         return engine, backend
 

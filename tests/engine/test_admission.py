@@ -17,7 +17,7 @@ from engine.errors import (
     UnsupportedOptionError,
 )
 from engine.events import GenerationRequest, StepEvent
-from engine.loop import stream
+from engine.interface import stream
 from tests.engine.loop_kit import TARGET, Builder, answer, greedy_walk, request
 from tests.fakes import ScriptedDrafter, TableBackend, noisy_copy, tree_of
 

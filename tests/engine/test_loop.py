@@ -12,7 +12,7 @@ import pytest
 from engine.backends.base import Batch, Output
 from engine.errors import EngineStoppedError
 from engine.events import Event, FailedEvent, FinishedEvent, StepEvent
-from engine.loop import stream
+from engine.interface import stream
 from engine.tokens import Tokenizer
 from engine.values import FinishReason, Origin
 from tests.engine.loop_kit import PROMPT, TARGET, VOCAB, Builder, answer, greedy_walk, request

@@ -22,8 +22,8 @@ import pytest
 from engine.bench.workloads import load_workload
 from engine.config import CachePrecision, EngineConfig, SchedulerConfig, Speculation, resolve
 from engine.events import FailedEvent, FinishedEvent, GenerationRequest
+from engine.interface import Engine
 from engine.load import load_engine
-from engine.loop import Engine
 from engine.prompts import TextPrompt, encode_prompt
 
 KINDS = ("code", "math", "prose", "chat", "copy")

@@ -15,8 +15,8 @@ from engine.bench.summary import summarise
 from engine.bench.workloads import load_workload
 from engine.cli import main
 from engine.config import EngineConfig, Speculation
+from engine.interface import Engine
 from engine.load import load_engine
-from engine.loop import Engine
 
 
 @pytest.fixture(scope="module")

@@ -10,8 +10,9 @@ import httpx
 import openai
 import pytest
 
+from engine.interface import Engine
 from engine.server.app import Server
-from engine.server.host import EngineHost, Progress, ServedEngine
+from engine.server.host import EngineHost, Progress
 from engine.server.run import Address, LocalServer, listen
 from tests.engine.server.fake_engine import EOS, FakeEngine, Script, wait_until
 
@@ -62,7 +63,7 @@ def start(
     script: Script | None = None,
     *,
     api_key: str | None = KEY,
-    load: Callable[[Progress], ServedEngine] | None = None,
+    load: Callable[[Progress], Engine] | None = None,
     wait: bool = True,
 ) -> Served:
     """Start a server; ``load`` replaces the loading of its engine."""

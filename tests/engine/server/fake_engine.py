@@ -26,8 +26,10 @@ from engine.events import (
     FailedEvent,
     FinishedEvent,
     GenerationRequest,
+    Sink,
     StepEvent,
 )
+from engine.interface import EngineStatus, RequestHandle
 from engine.library.folder import ModelInfo
 from engine.metrics import RequestMetrics
 from engine.plan import Plan
@@ -65,15 +67,6 @@ class ByteTokenizer:
 
 
 @dataclass
-class FakeStatus:
-    num_running: int
-    num_waiting: int = 0
-
-    def to_json(self) -> dict[str, object]:
-        return {"num_running": self.num_running, "num_waiting": self.num_waiting}
-
-
-@dataclass
 class Script:
     """How the engine answers. ``step_len`` tokens a step, ``pace_s`` seconds before each step."""
 
@@ -94,7 +87,7 @@ class FakeHandle:
 
 
 class FakeEngine:
-    """The surface of `engine.loop.Engine`; ``requests`` and ``handles`` keep what it was asked."""
+    """An `engine.interface.Engine`; ``requests`` and ``handles`` keep what it was asked."""
 
     def __init__(self, script: Script | None = None) -> None:
         self.script = script or Script()
@@ -115,7 +108,7 @@ class FakeEngine:
         self.num_running = 0
         self.closed = threading.Event()
 
-    def submit(self, request: GenerationRequest, sink: Callable[[Event], None]) -> FakeHandle:
+    def submit(self, request: GenerationRequest, sink: Sink) -> RequestHandle:
         if self.script.refuse is not None:
             raise self.script.refuse
         if request.drafter not in (None, "auto", "none", "prompt_lookup"):
@@ -127,10 +120,10 @@ class FakeEngine:
         self.handles.append(handle)
         self.num_running += 1
         threading.Thread(target=self._answer, args=(request, sink, handle), daemon=True).start()
-        return handle
+        return RequestHandle(request.request_id, handle.cancel)
 
-    def status(self) -> FakeStatus:
-        return FakeStatus(self.num_running)
+    def status(self) -> EngineStatus:
+        return EngineStatus(self.num_running, 0, None, None)
 
     def close(self) -> None:
         self.closed.set()

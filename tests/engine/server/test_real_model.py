@@ -11,8 +11,8 @@ import openai
 import pytest
 
 from engine.config import EngineConfig
+from engine.interface import Engine
 from engine.load import load_engine
-from engine.loop import Engine
 from engine.server.app import Server
 from engine.server.host import EngineHost, Ready
 from engine.server.run import Address, LocalServer, listen

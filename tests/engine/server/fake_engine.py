@@ -123,7 +123,7 @@ class FakeEngine:
         return RequestHandle(request.request_id, handle.cancel)
 
     def status(self) -> EngineStatus:
-        return EngineStatus(self.num_running, 0, None, None)
+        return EngineStatus(self.num_running, 0, 512, 512)
 
     def close(self) -> None:
         self.closed.set()

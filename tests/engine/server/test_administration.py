@@ -30,7 +30,12 @@ def test_status_of_a_ready_server(served: Served):
     assert status["model"]["id"] == "fake-model"
     assert status["model"]["context_length"] == 2000
     assert status["plan"]["reasons"] == ["A script needs no device."]
-    assert status["engine"] == {"num_running": 0, "num_waiting": 0}
+    assert status["engine"] == {
+        "num_running": 0,
+        "num_waiting": 0,
+        "cache_total_tokens": 512,
+        "cache_free_tokens": 512,
+    }
 
 
 def test_devices(served: Served):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from engine.backends.base import Cache
 from engine.config import Speculation, require_supported_rule
-from engine.drafters import NO_DRAFTER, create_drafter
+from engine.drafters import NO_DRAFTER, create_drafter, split_drafters
 from engine.drafting import MakeDrafter
 from engine.errors import (
     CacheTooSmallError,
@@ -86,14 +86,15 @@ class Admission:
 
     def _draft_mode(self, request: GenerationRequest) -> DraftMode:
         config = request.config
-        name = self.plan.drafter if request.drafter in (None, AUTO) else request.drafter
-        assert name is not None
-        drafter = self.make_drafter(name)
+        spec = self.plan.drafter if request.drafter in (None, AUTO) else request.drafter
+        assert spec is not None
+        names = split_drafters(spec)
+        drafters = [self.make_drafter(name) for name in names]
         length = config.num_assistant_tokens
         speculation = request.speculation or self.plan.speculation
         if speculation is Speculation.OFF and request.speculation is None and length:
             speculation = Speculation.STATIC  # the request's length speaks louder than the engine
-        is_off = drafter is None or speculation is Speculation.OFF
+        is_off = not drafters or speculation is Speculation.OFF
         if is_off and length:
             is_switched_off = speculation is Speculation.OFF
             what = "speculation off" if is_switched_off else "drafter 'none'"
@@ -101,18 +102,18 @@ class Admission:
                 f"'num_assistant_tokens' is {length}, which contradicts {what}: leave one out.",
                 param="num_assistant_tokens",
             )
-        if config.max_ngram_size is not None and (is_off or name != "prompt_lookup"):
+        if config.max_ngram_size is not None and (is_off or "prompt_lookup" not in names):
             raise UnsupportedOptionError(
                 "'max_ngram_size' belongs to prompt lookup, which this request does not use: "
                 "leave it unset.",
                 param="max_ngram_size",
             )
-        trees = drafter is not None and drafter.needs.trees
+        trees = any(drafter.needs.trees for drafter in drafters)
         config.require_drafter_support(
-            name if not is_off else NO_DRAFTER, trees=trees, confidence_threshold=False
+            spec if not is_off else NO_DRAFTER, trees=trees, confidence_threshold=False
         )
         if is_off or length == 0:
-            return DraftMode(None)
+            return DraftMode()
         if length is None and speculation is Speculation.STATIC:
             length = STATIC_LENGTH
-        return DraftMode(name, length)
+        return DraftMode(names, length)

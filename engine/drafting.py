@@ -7,7 +7,7 @@ numbers. A sequence that does not draft costs nothing here.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 
 from engine.budget import Budget, Candidate, Drafting, Outcome, StepTiming
@@ -16,7 +16,7 @@ from engine.drafters.base import NO_LIMIT, DraftContext, Drafter, DraftLimit, Pr
 from engine.sequence import Sequence as Answer
 from engine.values import DraftTree, FloatArray, IntArray, SeqId, Verdict
 
-MakeDrafter = Callable[[str], Drafter | None]
+MakeDrafter = Callable[[str], Drafter]
 """A drafter by its name; raises `UnknownDrafterError`."""
 
 _EMPTY = DraftTree.empty()
@@ -25,17 +25,20 @@ _EMPTY = DraftTree.empty()
 @dataclass(frozen=True, slots=True)
 class Draft:
     """What one sequence verifies: the ``kept`` nodes (int32, ascending, prefix-closed) of the tree
-    that was ``proposed``; ``survival`` float32[n] and ``reason`` are the budget's words on it."""
+    that ``drafter`` has ``proposed``; ``survival`` float32[n] and ``reason`` are the budget's words
+    on it. ``others`` are drafts that promised less, by drafter."""
 
+    drafter: str | None
     proposed: DraftTree
     kept: IntArray
     survival: FloatArray
     reason: str
+    others: tuple[tuple[str, DraftTree], ...] = ()
 
     @staticmethod
     def none(reason: str) -> Draft:
         """No draft: the step decodes plainly."""
-        return Draft(_EMPTY, _EMPTY.tokens, _EMPTY.evidence.reshape(0), reason)
+        return Draft(None, _EMPTY, _EMPTY.tokens, _EMPTY.evidence.reshape(0), reason)
 
     @property
     def tree(self) -> DraftTree:
@@ -46,7 +49,7 @@ class Draft:
 
     def dropped(self, reason: str) -> Draft:
         """The same proposal, with nothing of it verified."""
-        return Draft(self.proposed, self.kept[:0], self.survival, reason)
+        return replace(self, kept=self.kept[:0], reason=reason)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,29 +71,40 @@ class DraftStage:
 
     def propose(self, answers: Sequence[Answer], shape: StepShape) -> tuple[list[Draft], float]:
         """A draft for each of ``answers``, and the milliseconds that drafting took."""
-        if not any(answer.mode.drafter for answer in answers):
+        names = {name: None for answer in answers for name in answer.mode.drafters}
+        if not names:
             return [Draft.none("plain: speculation is off") for _ in answers], 0.0
         started = perf_counter()
-        trees: dict[SeqId, DraftTree] = {}
-        for name in {answer.mode.drafter for answer in answers} - {None}:
-            assert name is not None
-            mine = [answer for answer in answers if answer.mode.drafter == name]
-            trees.update(self._propose_by(name, mine, shape))
+        offers: dict[SeqId, list[Candidate]] = {answer.seq: [] for answer in answers}
+        for name in names:
+            mine = [answer for answer in answers if name in answer.mode.drafters]
+            for answer, tree in self._propose_by(name, mine, shape):
+                if len(tree):
+                    offers[answer.seq].append(_candidate(answer, name, tree))
         draft_ms = 1000.0 * (perf_counter() - started)
         candidates = [
-            Candidate(
-                answer.seq,
-                answer.mode.drafter or "",
-                trees.get(answer.seq, _EMPTY),
-                is_fixed=answer.mode.fixed_length is not None,
-            )
+            self._budget.prefer(offers[answer.seq], shape.base_rows, shape.context_len)
+            if offers[answer.seq]
+            else _candidate(answer, "", _EMPTY)
             for answer in answers
         ]
         choice = self._budget.choose(candidates, shape.base_rows, shape.context_len, draft_ms)
         drafts = [
-            Draft(candidate.tree, kept, survival, reason)
-            for candidate, kept, survival, reason in zip(
-                candidates, choice.kept, choice.survivals, choice.reasons, strict=True
+            Draft(
+                candidate.drafter or None,
+                candidate.tree,
+                kept,
+                survival,
+                reason,
+                tuple((each.drafter, each.tree) for each in offered if each is not candidate),
+            )
+            for candidate, offered, kept, survival, reason in zip(
+                candidates,
+                offers.values(),
+                choice.kept,
+                choice.survivals,
+                choice.reasons,
+                strict=True,
             )
         ]
         return drafts, draft_ms
@@ -101,16 +115,19 @@ class DraftStage:
         chunks: Sequence[tuple[Answer, PrefillChunk]],
         timing: StepTiming,
     ) -> None:
-        """Let drafters and budget learn what a step read and emitted."""
+        """Let drafters and budget learn what a step read and emitted. A draft that was not taken
+        teaches as well: what was emitted says whether it was right."""
         outcomes: list[Outcome] = []
         verdicts: dict[str, list[Verdict]] = {}
         for answer, draft, verdict in answered:
-            if answer.mode.drafter is not None:
-                outcomes.append(Outcome(answer.mode.drafter, draft.proposed, verdict))
-                verdicts.setdefault(answer.mode.drafter, []).append(verdict)
+            if draft.drafter is not None:
+                outcomes.append(Outcome(draft.drafter, draft.proposed, verdict))
+            outcomes += [Outcome(name, tree, verdict) for name, tree in draft.others]
+            for name in answer.mode.drafters:
+                verdicts.setdefault(name, []).append(verdict)
         for answer, chunk in chunks:
-            if answer.mode.drafter is not None:
-                self._drafter(answer.mode.drafter).on_prefill([chunk])
+            for name in answer.mode.drafters:
+                self._drafter(name).on_prefill([chunk])
         for name, theirs in verdicts.items():
             self._drafter(name).observe(theirs)
         self._budget.observe(outcomes, timing)
@@ -118,12 +135,12 @@ class DraftStage:
     def release(self, answer: Answer) -> None:
         """Forget a sequence that has ended."""
         self._budget.release(answer.seq)
-        if answer.mode.drafter is not None:
-            self._drafter(answer.mode.drafter).release(answer.seq)
+        for name in answer.mode.drafters:
+            self._drafter(name).release(answer.seq)
 
     def _propose_by(
         self, name: str, answers: Sequence[Answer], shape: StepShape
-    ) -> Iterator[tuple[SeqId, DraftTree]]:
+    ) -> Iterator[tuple[Answer, DraftTree]]:
         drafter = self._drafter(name)
         fixed = [answer for answer in answers if answer.mode.fixed_length is not None]
         adaptive = [answer for answer in answers if answer.mode.fixed_length is None]
@@ -144,16 +161,15 @@ class DraftStage:
 
     def _drafter(self, name: str) -> Drafter:
         if name not in self._drafters:
-            drafter = self._make(name)
-            assert drafter is not None, "a sequence without drafter has None for its name"
-            self._drafters[name] = drafter
+            self._drafters[name] = self._make(name)
         return self._drafters[name]
 
 
 def _ask(
     drafter: Drafter, answers: Sequence[Answer], max_tokens: int | None, limit: DraftLimit
-) -> Iterator[tuple[SeqId, DraftTree]]:
-    """Trees by sequence; ``max_tokens`` None stands for each sequence's fixed length."""
+) -> Iterator[tuple[Answer, DraftTree]]:
+    """Trees by answer; ``max_tokens`` None stands for each answer's fixed length."""
+    asked: list[Answer] = []
     contexts: list[DraftContext] = []
     for answer in answers:
         length = answer.mode.fixed_length if max_tokens is None else max_tokens
@@ -161,8 +177,14 @@ def _ask(
         # The step emits one token beside the accepted ones.
         length = min(length, answer.num_left - 1)
         if length > 0:
+            asked.append(answer)
             contexts.append(
                 DraftContext(answer.seq, answer.request.config, answer.num_tokens, length)
             )
     trees = drafter.propose(contexts, limit)
-    yield from zip((context.seq for context in contexts), trees, strict=True)
+    yield from zip(asked, trees, strict=True)
+
+
+def _candidate(answer: Answer, drafter: str, tree: DraftTree) -> Candidate:
+    is_fixed = answer.mode.fixed_length is not None
+    return Candidate(answer.seq, drafter, tree, is_fixed=is_fixed)

@@ -275,6 +275,7 @@ def _guarded(sink: Sink) -> Sink:
 def _step_record(draft: Draft, draft_ms: float, verify_ms: float, overhead_ms: float) -> StepRecord:
     proposed = draft.proposed
     return StepRecord(
+        drafter=draft.drafter,
         draft=DraftRecord(
             tokens=tuple(proposed.tokens.tolist()),
             parents=tuple(proposed.parents.tolist()),

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from engine.config import BackendKind, CachePrecision, EngineConfig, Speculation
 from engine.devices import DeviceInfo
-from engine.drafters import NO_DRAFTER, drafter_names
-from engine.errors import PlanRefusedError, UnknownDrafterError
+from engine.drafters import NO_DRAFTER, require_drafter, split_drafters
+from engine.errors import PlanRefusedError
 from engine.library.folder import ModelInfo
 
 AUTO = "auto"
@@ -120,12 +120,8 @@ def _choose_drafter(config: EngineConfig, reasons: list[str]) -> str:
     if config.drafter == AUTO:
         reasons.append("Prompt lookup: it needs no second model, and costs next to nothing.")
         return "prompt_lookup"
-    if config.drafter not in drafter_names():
-        raise UnknownDrafterError(
-            f"There is no drafter called '{config.drafter}'; choose one of: "
-            f"{', '.join((AUTO, *drafter_names()))}.",
-            param="drafter",
-        )
+    for name in split_drafters(config.drafter):
+        require_drafter(name)
     return config.drafter
 
 

@@ -19,10 +19,11 @@ from engine.values import EmittedToken, FinishReason, SeqId, Verdict
 
 @dataclass(frozen=True, slots=True)
 class DraftMode:
-    """How a sequence drafts: by which drafter (None: not at all), and how long where that is fixed
-    (None: the budget decides at every step)."""
+    """How a sequence drafts: by which drafters (none: not at all), of which each step takes the
+    most promising draft, and how long where that is fixed (None: the budget decides at every
+    step)."""
 
-    drafter: str | None
+    drafters: tuple[str, ...] = ()
     fixed_length: int | None = None
 
 
@@ -43,6 +44,7 @@ class Choice:
 class StepRecord:
     """What one step did for one sequence, beside its verdict. Times in milliseconds."""
 
+    drafter: str | None
     draft: DraftRecord
     verified: tuple[int, ...]
     reason: str
@@ -123,7 +125,7 @@ class Sequence:
                 text=text,
                 emitted=verdict.emitted,
                 token_texts=tuple(self._token_texts[first:]),
-                drafter=self.mode.drafter if step.draft.tokens else None,
+                drafter=step.drafter,
                 draft=step.draft,
                 verified=step.verified,
                 reason=step.reason,

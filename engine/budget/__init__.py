@@ -1,9 +1,10 @@
 """The budget: how far to draft, and which draft tokens are worth verifying. Never a loss by design.
 
-The loop asks twice in a step and reports once; all values are plain numbers and arrays::
+The loop asks in each step, and reports once; all values are plain numbers and arrays::
 
     limit = budget.limit(Drafting(drafter.name, model_free, num_sequences, base_rows, context_len))
     trees = drafter.propose(..., limit.draft)        # with context.max_tokens <= limit.max_tokens
+    candidate = budget.prefer(candidates_of_one, base_rows, context_len)   # of several drafters
     choice = budget.choose(candidates, base_rows, context_len, draft_ms)
     ...verify tree.keep(choice.kept[i]) of each candidate...
     budget.observe(outcomes, StepTiming(rows, context_len, verify_ms, draft_ms, contains_prefill))
@@ -29,7 +30,7 @@ from typing import Any
 
 import numpy as np
 
-from engine.budget.choose import Selection, select
+from engine.budget.choose import Selection, best_rate, select
 from engine.budget.cost import LongContext, Milliseconds, StepCost, profile
 from engine.budget.drafting import DraftingRecord
 from engine.budget.store import ProfileKey, ProfileStore
@@ -83,7 +84,7 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One decoding sequence and its draft. ``is_fixed``: the user set the length, so all is
+    """One decoding sequence and a draft for it. ``is_fixed``: the user set the length, so all is
     verified."""
 
     seq: SeqId
@@ -148,6 +149,23 @@ class Budget:
             reason = f"plain: drafting has not paid lately, next try in {pause} steps"
             return Limit(0, DraftLimit(may_continue=lambda _depth, _evidence: False), reason)
         return Limit(depth, self._stop_early(drafting.drafter, record, step_ms, num))
+
+    def prefer(
+        self, candidates: Sequence[Candidate], base_rows: int, context_len: int
+    ) -> Candidate:
+        """Of several drafts for one sequence, the one that promises most tokens per millisecond if
+        it is verified as far as it pays; of equal ones the first. All were drafted already, so what
+        drafting cost does not matter any more."""
+        if len(candidates) == 1:
+            return candidates[0]
+        longest = max(len(candidate.tree) for candidate in candidates)
+        step_ms = self._cost.curve(base_rows, longest, context_len)
+
+        def promise(candidate: Candidate) -> float:
+            survival = self._survival.estimate(candidate.drafter, candidate.seq, candidate.tree)
+            return best_rate(survival, step_ms, all_of_it=candidate.is_fixed)
+
+        return max(candidates, key=promise)
 
     def choose(
         self,

@@ -4,8 +4,8 @@ online.
 Per drafter one logistic model over its evidence (``evidence.py``) gives the chance that a token
 is right given that all before it on its path are; the product along the path is the *survival*.
 The model forgets (a window of about ``1 / (1 - _KEEP)`` labels) towards its prior, so that it
-never strays where nothing is observed. Each sequence adds an offset of its own that follows its
-mood quickly.
+never strays where nothing is observed. Each sequence adds an offset of its own for each drafter,
+which follows its mood quickly.
 
 Labels cost nothing: whatever the target emits says whether the draft was right at that place,
 verified or not. So calibration goes on while nothing is verified, and the token after the last
@@ -110,7 +110,8 @@ class OnlineLogistic:
 
 @dataclass(slots=True)
 class _Mood:
-    """What is remembered of one sequence: its offset, and the features of its latest draft."""
+    """What is remembered of one drafter in one sequence: its offset, and the features of its latest
+    draft."""
 
     offset: float = 0.0
     latest: tuple[DraftTree, Features] | None = None
@@ -121,13 +122,13 @@ class Survival:
 
     def __init__(self) -> None:
         self._models: dict[str, OnlineLogistic] = {}
-        self._moods: dict[SeqId, _Mood] = {}
+        self._moods: dict[SeqId, dict[str, _Mood]] = {}
 
     def estimate(self, drafter: str, seq: SeqId, tree: DraftTree) -> FloatArray:
         """float32[n]: the chance that each node and all before it on its path are right."""
         if not len(tree):
             return np.empty(0, np.float32)
-        mood = self._moods.setdefault(seq, _Mood())
+        mood = self._mood(seq, drafter)
         features = _features(drafter, tree)
         mood.latest = tree, features
         survival = self._model(drafter).probability(features, mood.offset)
@@ -155,7 +156,7 @@ class Survival:
         fate = follow(tree, emitted_tokens(verdict))
         if not fate.nodes:
             return
-        mood = self._moods.setdefault(verdict.seq, _Mood())
+        mood = self._mood(verdict.seq, drafter)
         latest, mood.latest = mood.latest, None
         features = latest[1] if latest and latest[0] is tree else _features(drafter, tree)
         surprise = self._model(drafter).observe(
@@ -183,6 +184,12 @@ class Survival:
         for drafter, model in data.items():
             survival._model(drafter).restore(model)
         return survival
+
+    def _mood(self, seq: SeqId, drafter: str) -> _Mood:
+        moods = self._moods.setdefault(seq, {})
+        if drafter not in moods:
+            moods[drafter] = _Mood()
+        return moods[drafter]
 
     def _model(self, drafter: str) -> OnlineLogistic:
         if drafter not in self._models:

@@ -22,26 +22,42 @@ _FACTORIES: dict[str, str] = {
 
 
 def drafter_names() -> tuple[str, ...]:
-    """Every name that ``create_drafter`` knows, ``none`` first."""
+    """``none``, and every name that ``create_drafter`` knows."""
     return (NO_DRAFTER, *_FACTORIES)
 
 
-def create_drafter(name: str) -> Drafter | None:
-    """The drafter called ``name``; None for ``none``.
+def split_drafters(names: str) -> tuple[str, ...]:
+    """The single names in ``names``, which joins them by ``+``; none at all in ``none``.
+
+    Several drafters serve one answer together: at each step the most promising draft is taken.
+    """
+    return () if names == NO_DRAFTER else tuple(dict.fromkeys(names.split("+")))
+
+
+def create_drafter(name: str) -> Drafter:
+    """The drafter called ``name``, one name alone.
 
     Raises:
-        UnknownDrafterError: there is no such drafter; names the known ones and the closest.
+        UnknownDrafterError: as `require_drafter`.
     """
-    if name == NO_DRAFTER:
-        return None
-    if name not in _FACTORIES:
-        raise UnknownDrafterError(_unknown(name), param="drafter")
+    require_drafter(name)
     module, factory = _FACTORIES[name].split(":")
     return cast("Callable[[], Drafter]", getattr(import_module(module), factory))()
 
 
-def _unknown(name: str) -> str:
-    known = ", ".join(drafter_names())
-    message = f"There is no drafter called '{name}'; choose one of: {known}."
+def require_drafter(name: str) -> None:
+    """Refuse a name that is in no table.
+
+    Raises:
+        UnknownDrafterError: there is no such drafter; names the known ones and the closest.
+    """
+    if name in _FACTORIES:
+        return
+    known = ", ".join(("auto", *drafter_names()))
+    message = (
+        f"There is no drafter called '{name}'; choose one of: {known}, or several joined by '+'."
+    )
     closest = get_close_matches(name, drafter_names(), n=1)
-    return f"{message} Did you mean '{closest[0]}'?" if closest else message
+    if closest:
+        message += f" Did you mean '{closest[0]}'?"
+    raise UnknownDrafterError(message, param="drafter")

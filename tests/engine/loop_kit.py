@@ -38,26 +38,24 @@ class Builder:
 
     def __call__(
         self,
-        drafter: Drafter | None = None,
+        *drafters: Drafter,
         backend: TableBackend | None = None,
-        *,
         context_length: int | None = 512,
         speculation: Speculation = Speculation.STATIC,
         max_rows: int = 16,
     ) -> tuple[NativeEngine, TableBackend]:
         backend = backend or TableBackend(TARGET, num_top=8)
 
-        def make_drafter(name: str) -> Drafter | None:
-            if name == "none":
-                return None
-            if drafter is None or name != drafter.name:
-                raise UnknownDrafterError(f"There is no drafter called '{name}'.")
-            return drafter
+        def make_drafter(name: str) -> Drafter:
+            for drafter in drafters:
+                if drafter.name == name:
+                    return drafter
+            raise UnknownDrafterError(f"There is no drafter called '{name}'.")
 
         plan = Plan(
             backend=BackendKind.PAGED,
             device="CPU",
-            drafter="none" if drafter is None else drafter.name,
+            drafter="+".join(drafter.name for drafter in drafters) or "none",
             speculation=speculation,
             cache_precision=CachePrecision.F32,
             cache_bytes=0,

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from engine.backends.base import Batch, Output
+from engine.config import Speculation
 from engine.errors import EngineStoppedError
 from engine.events import Event, FailedEvent, FinishedEvent, StepEvent
 from engine.interface import stream
@@ -243,3 +244,27 @@ def test_long_prompts_are_read_in_chunks(build: Builder) -> None:
     engine, backend = build(max_rows=16)
     assert answer(engine, request(prompt=prompt)).token_ids == greedy_walk(40, prompt)
     assert [batch.num_rows for batch in backend.batches[:4]] == [16, 16, 16, 2]
+
+
+def test_of_two_drafters_the_one_that_gains_more_is_taken(build: Builder) -> None:
+    good = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.95), name="good")
+    poor = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.1), name="poor")
+    engine, _ = build(poor, good, speculation=Speculation.ADAPTIVE)
+    taken: list[str | None] = []
+    for start in range(17, 25):
+        wanted = request((start, 40))
+        for event in stream(engine, wanted):
+            if isinstance(event, StepEvent) and event.verified:
+                taken.append(event.drafter)
+    assert taken.count("good") > 10
+    assert set(taken[len(taken) // 2 :]) == {"good"}
+
+
+def test_a_request_may_name_one_of_the_engines_drafters(build: Builder) -> None:
+    good = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.95), name="good")
+    poor = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.1), name="poor")
+    engine, _ = build(poor, good)
+    wanted = request(drafter="poor", num_assistant_tokens=3)
+    drafters = {event.drafter for event in stream(engine, wanted) if isinstance(event, StepEvent)}
+    assert drafters == {"poor", None}  # the first token is drafted by nobody
+    assert not good.tokens

@@ -7,7 +7,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from engine.budget.choose import MIN_GAIN, best_length, select
+from engine.budget.choose import MIN_GAIN, best_length, best_rate, select
 from engine.budget.cost import Milliseconds
 from engine.values import ROOT, DraftTree, FloatArray
 
@@ -31,7 +31,7 @@ def random_tree(random: np.random.Generator, size: int) -> tuple[DraftTree, Floa
     return DraftTree(tokens, parents, np.empty((size, 0), np.float32)), survival
 
 
-def best_rate(
+def rate_of_the_best_set(
     tree: DraftTree, survival: FloatArray, step_ms: Milliseconds, base_tokens: int
 ) -> float:
     """By trying every prefix-closed set."""
@@ -50,7 +50,7 @@ def test_finds_the_best_set_of_all(curve: str, seed: int) -> None:
     random = np.random.default_rng(seed)
     tree, survival = random_tree(random, 9)
     step_ms = CURVES[curve](np.arange(2, 12, dtype=np.float64))
-    best = best_rate(tree, survival, step_ms, base_tokens=2)
+    best = rate_of_the_best_set(tree, survival, step_ms, base_tokens=2)
 
     # Two sequences: the tree is dealt to both, so that the choice has to look across them.
     selection = select([survival[:0], survival], step_ms, base_tokens=2)
@@ -129,3 +129,12 @@ def test_the_best_length_charges_each_drafted_depth() -> None:
     ruinous = best_length(survivals, step_ms, num_sequences=1, draft_ms_each=12.0)
 
     assert free > dear > ruinous == 0
+
+
+def test_the_rate_of_a_draft_is_that_of_its_best_part() -> None:
+    step_ms = np.array([10.0, 12.0, 14.0, 30.0])
+    survivals = np.array([0.9, 0.5, 0.4], np.float32)
+
+    assert best_rate(survivals, step_ms, all_of_it=False) == pytest.approx(2.4 / 14.0)
+    assert best_rate(survivals, step_ms, all_of_it=True) == pytest.approx(2.8 / 30.0)
+    assert best_rate(survivals[:0], step_ms, all_of_it=True) == pytest.approx(0.1)

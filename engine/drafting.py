@@ -136,7 +136,8 @@ class DraftStage:
         """Forget a sequence that has ended."""
         self._budget.release(answer.seq)
         for name in answer.mode.drafters:
-            self._drafter(name).release(answer.seq)
+            if name in self._drafters:
+                self._drafters[name].release(answer.seq)
 
     def _propose_by(
         self, name: str, answers: Sequence[Answer], shape: StepShape

@@ -94,8 +94,14 @@ class UnauthorizedError(PacelineError):
     http_status = 401
 
 
+class StepFailedError(PacelineError):
+    """Something broke in the middle of a step; the engine itself goes on."""
+
+    code = "step_failed"
+
+
 class EngineStoppedError(PacelineError):
-    """The engine was closed, or a step failed, before the request could end."""
+    """The engine was closed before the request could end."""
 
     code = "engine_stopped"
     http_status = 503

@@ -5,7 +5,8 @@
 Other threads reach it through `Engine.submit`, `RequestHandle.cancel` and `Engine.close`, which
 leave a message; events come back on the engine's thread through the request's sink. Every request
 ends in a terminal event, whatever happens: a failed step ends the requests that were running with
-an error, gives back their cache rows, and the next request finds a working engine.
+an error, gives back their cache rows, and the next request finds a working engine. If the thread
+itself should end, the door is closed, so that nobody waits behind it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from engine.admission import Admission
 from engine.backends.base import Backend, Batch
 from engine.budget import StepTiming
 from engine.drafting import Draft, DraftStage
-from engine.errors import EngineStoppedError
+from engine.errors import EngineStoppedError, PacelineError, StepFailedError
 from engine.events import DraftRecord, Event, FailedEvent, GenerationRequest, Sink
 from engine.interface import EngineStatus, RequestHandle
 from engine.library.folder import ModelInfo
@@ -67,7 +68,8 @@ class _Submit:
 
 @dataclass(frozen=True, slots=True)
 class _Cancel:
-    request_id: str
+    sink: Sink
+    """That of the submission, which has it alone; a request's id is only a label."""
 
 
 class _Close: ...
@@ -110,9 +112,7 @@ class NativeEngine:
             if self._closed:
                 raise EngineStoppedError("The engine is closed; start it again.")
             self._messages.put(_Submit(sequences))
-        return RequestHandle(
-            request.request_id, lambda: self._messages.put(_Cancel(request.request_id))
-        )
+        return RequestHandle(request.request_id, lambda: self._messages.put(_Cancel(guarded)))
 
     def status(self) -> EngineStatus:
         """`interface.Engine.status`."""
@@ -135,15 +135,30 @@ class NativeEngine:
     # Everything below runs on the engine's thread.
 
     def _run(self) -> None:
-        while self._take_messages():
-            try:
-                self._step()
-            except Exception:
-                _logger.exception("A step failed; its requests end with an error.")
-                self._fail_all("The engine failed in the middle of a step; ask again.")
-        self._fail_all("The engine was closed before the answer was complete.")
-        self._on_close()
-        self._backend.close()
+        try:
+            while self._take_messages():
+                try:
+                    self._step()
+                except Exception:
+                    _logger.exception("A step failed; its requests end with an error.")
+                    self._fail_all(StepFailedError("A step of the engine failed; ask again."))
+        except Exception:
+            _logger.exception("The engine's thread failed.")
+        finally:
+            self._shut_down()
+
+    def _shut_down(self) -> None:
+        with self._door:
+            self._closed = True
+        while not self._messages.empty():  # what came in before the door was closed
+            message = self._messages.get()
+            if isinstance(message, _Submit):
+                self._sequences.update((answer.seq, answer) for answer in message.sequences)
+        self._fail_all(
+            EngineStoppedError("The engine was closed before the answer was complete; start it.")
+        )
+        _try("keeping what was learnt", self._on_close)
+        _try("closing the backend", self._backend.close)
 
     def _take_messages(self) -> bool:
         """Act on all messages, waiting for one while there is nothing to do. False: close."""
@@ -154,9 +169,10 @@ class NativeEngine:
                 case _Submit(sequences):
                     for sequence in sequences:
                         self._start(sequence)
-                case _Cancel(request_id):
-                    for sequence in self._of_request(request_id):
-                        self._end(sequence, FinishReason.CANCELLED)
+                case _Cancel(sink):
+                    for answer in [*self._sequences.values()]:
+                        if answer.sink is sink:
+                            self._end(answer, FinishReason.CANCELLED)
         return True
 
     def _start(self, answer: Sequence) -> None:
@@ -186,7 +202,7 @@ class NativeEngine:
         verify_ms = 1000.0 * (perf_counter() - before)
         answered = self._verify(schedule, drafts, output.scores)
         verified = answered[: len(answers)]  # behind them, prompts that were read to their end
-        self._backend.commit([verdict for _, _, verdict in verified])
+        self._backend.commit({answer.seq: verdict.kept_rows for answer, _, verdict in verified})
         for answer, _, verdict in verified:
             answer.num_computed += len(verdict.kept_rows)
         chunks = [take_in(self._sequences[part.seq], part) for part in batch.slices[len(answers) :]]
@@ -242,22 +258,23 @@ class NativeEngine:
     def _forget(self, answer: Sequence) -> None:
         del self._sequences[answer.seq]
         self._scheduler.remove(answer.seq)
-        self._drafting.release(answer)
-        self._backend.release(answer.seq)
+        _try("releasing a draft", lambda: self._drafting.release(answer))
+        _try("releasing cache rows", lambda: self._backend.release(answer.seq))
 
-    def _fail_all(self, message: str) -> None:
-        error = FailedEvent(EngineStoppedError(message))
-        told: set[str] = set()
-        for answer in list(self._sequences.values()):
+    def _fail_all(self, error: PacelineError) -> None:
+        sinks = {answer.sink: None for answer in self._sequences.values()}
+        for answer in [*self._sequences.values()]:
             self._forget(answer)
-            if answer.request.request_id not in told:
-                told.add(answer.request.request_id)
-                answer.sink(error)
+        for sink in sinks:
+            sink(FailedEvent(error))
 
-    def _of_request(self, request_id: str) -> list[Sequence]:
-        return [
-            answer for answer in self._sequences.values() if answer.request.request_id == request_id
-        ]
+
+def _try(what: str, action: Callable[[], None]) -> None:
+    """Do what must not keep the rest from being done."""
+    try:
+        action()
+    except Exception:
+        _logger.exception("Trouble while %s.", what)
 
 
 def _guarded(sink: Sink) -> Sink:

@@ -6,7 +6,7 @@ in the cache and checks every rule of the `Backend` protocol, so that a loop tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -112,8 +112,6 @@ class _Record:
 
     committed: list[int] = field(default_factory=list[int])
     undecided: Slice | None = None
-    pending: int | None = None
-    """The token that the next verification has to start with, where a verdict told it."""
 
 
 class TableBackend(Backend):
@@ -172,30 +170,25 @@ class TableBackend(Backend):
         self.batches.append(batch)
         return Output(tuple(self._run(part) for part in batch.slices))
 
-    def commit(self, verdicts: Sequence[Verdict]) -> None:
-        for verdict in verdicts:
-            record = self._records[verdict.seq]
+    def commit(self, kept: Mapping[SeqId, IntArray]) -> None:
+        for seq, kept_rows in kept.items():
+            record = self._records[seq]
             part = record.undecided
-            assert part is not None, "a verdict on a sequence that verified nothing"
-            kept = verdict.kept_rows.tolist()
+            assert part is not None, "rows are kept of a sequence that verified nothing"
+            rows = kept_rows.tolist()
             parents = _parents(part)
-            assert kept, "the pending token's row is always kept"
-            assert kept[0] == 0
-            assert all(parents[row] == before for before, row in zip(kept, kept[1:], strict=False))
-            assert len(kept) == len(verdict.emitted)
-            tokens = [int(part.tokens[row]) for row in kept]
-            emitted = [token.token for token in verdict.emitted]
-            assert tokens[1:] == emitted[:-1], "kept rows are not the rows of what was emitted"
-            assert verdict.num_verified == part.num_rows - 1
-            record.committed.extend(tokens)
-            record.pending = emitted[-1]
+            assert rows, "the pending token's row is always kept"
+            assert rows[0] == 0
+            assert all(parents[row] == before for before, row in zip(rows, rows[1:], strict=False))
+            record.committed.extend(int(part.tokens[row]) for row in rows)
             record.undecided = None
+            self._cache.trim(seq, len(record.committed))
 
     def restore(self, seq: SeqId, length: int) -> None:
         record = self._records[seq]
         assert length <= len(record.committed)
         del record.committed[length:]
-        record.undecided = record.pending = None
+        record.undecided = None
         self._cache.trim(seq, length)
 
     def release(self, seq: SeqId) -> None:
@@ -244,8 +237,6 @@ class TableBackend(Backend):
         assert (part.positions == part.past_len + np.array(depths)).all()
         assert all(0 <= row < part.num_rows for row in part.scored)
         assert all(0 <= token < self.vocab_size for token in part.tokens)
-        if part.kind is SliceKind.VERIFY and record.pending is not None:
-            assert part.tokens[0] == record.pending, "the pending token is another one"
 
 
 def _parents(part: Slice) -> list[int]:

@@ -7,14 +7,14 @@ says which sequence a row belongs to and which rows survived, never where they l
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.values import FloatArray, IntArray, Scores, SeqId, SliceKind, Verdict
+from engine.values import FloatArray, IntArray, Scores, SeqId, SliceKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +133,9 @@ class Backend(Protocol):
         """Run all rows; each sequence's room must have been reserved up to its last row."""
         ...
 
-    def commit(self, verdicts: Sequence[Verdict]) -> None:
-        """Make the kept rows of the last ``forward`` contiguous in each sequence's cache."""
+    def commit(self, kept: Mapping[SeqId, IntArray]) -> None:
+        """Keep these rows of the last ``forward``'s verifications, in path order from row 0 on, as
+        if they alone had been fed; rows of prompts are kept without being named."""
         ...
 
     def restore(self, seq: SeqId, length: int) -> None:

@@ -4,14 +4,14 @@ nothing."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
-from engine.backends.base import Batch, Output
 from engine.config import Speculation
-from engine.errors import EngineStoppedError
+from engine.errors import EngineStoppedError, StepFailedError
 from engine.events import Event, FailedEvent, FinishedEvent, StepEvent
 from engine.interface import stream
 from engine.tokens import Tokenizer
@@ -186,24 +186,94 @@ def test_closing_ends_open_requests_with_an_error(build: Builder) -> None:
         engine.submit(request(), events.put)
 
 
-class FailingBackend(TableBackend):
-    """Fails in the pass that it is told to fail in."""
+def _break(target: object, method: str, from_call: int) -> None:
+    """Let ``target.method`` do its work and then raise, from that call on."""
+    working, calls = getattr(target, method), count(1)
 
-    fails_in = 5
+    def broken(*args: Any, **kwargs: Any) -> Any:
+        result = working(*args, **kwargs)
+        if next(calls) >= from_call:
+            raise RuntimeError(f"{method} is broken")
+        return result
 
-    def forward(self, batch: Batch) -> Output:
-        output = super().forward(batch)
-        if self.num_passes == self.fails_in:
-            raise RuntimeError("the device is gone")
-        return output
+    setattr(target, method, broken)
 
 
-def test_a_failed_step_ends_its_requests_and_the_engine_goes_on(build: Builder) -> None:
-    engine, _ = build(backend=FailingBackend(TARGET))
+@pytest.mark.parametrize("part", ["forward", "commit", "propose", "on_prefill", "observe"])
+def test_a_failed_step_ends_all_its_requests_and_gives_everything_back(
+    build: Builder, part: str
+) -> None:
+    drafter = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.7))
+    engine, backend = build(drafter)
+    _break(drafter if hasattr(drafter, part) else backend, part, from_call=1)
+    events: SimpleQueue[Event] = SimpleQueue()
+    for _ in range(2):  # of one id: it is only a label
+        engine.submit(request(request_id="same"), events.put)
+    failed = 0
+    while failed < 2:
+        failed += isinstance(events.get(timeout=30), FailedEvent)
+    assert not backend.open_sequences
+
+
+def test_the_engine_goes_on_after_a_failed_step(build: Builder) -> None:
+    engine, backend = build()
+    working = backend.forward
+    _break(backend, "forward", from_call=5)
     events = list(stream(engine, request()))
-    assert isinstance(events[-1], FailedEvent)
     assert len(events) == 5
+    failed = events[-1]
+    assert isinstance(failed, FailedEvent)
+    assert isinstance(failed.error, StepFailedError)
+    backend.forward = working
     assert answer(engine, request()).token_ids == greedy_walk(40)
+
+
+@pytest.mark.parametrize("part", ["drafter", "backend"])
+def test_trouble_while_something_is_released_harms_nobody(build: Builder, part: str) -> None:
+    drafter = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.7))
+    engine, backend = build(drafter)
+    _break(drafter if part == "drafter" else backend, "release", from_call=1)
+    for _ in range(2):
+        assert answer(engine, request()).token_ids == greedy_walk(40)
+
+
+def test_a_drafter_that_cannot_be_made_fails_its_requests_alone(build: Builder) -> None:
+    drafter = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.7))
+    engine, _ = build(drafter)
+
+    def broken(name: str) -> NoReturn:
+        raise RuntimeError(f"{name} is broken")
+
+    engine._drafting._make = broken  # pyright: ignore[reportPrivateUsage]
+    *_, last = stream(engine, request())
+    assert isinstance(last, FailedEvent)
+    assert answer(engine, request(drafter="none")).token_ids == greedy_walk(40)
+
+
+def test_when_the_thread_ends_nobody_waits_behind_the_door(build: Builder) -> None:
+    engine, backend = build()
+    _break(engine._scheduler, "add", from_call=1)  # pyright: ignore[reportPrivateUsage]
+    *_, last = stream(engine, request())
+    assert isinstance(last, FailedEvent)
+    engine._thread.join(timeout=30)  # pyright: ignore[reportPrivateUsage]
+    with pytest.raises(EngineStoppedError):
+        engine.submit(request(), print)
+    assert backend.closed
+
+
+def test_cancelling_reaches_its_own_submission_alone(build: Builder) -> None:
+    engine, _ = build(context_length=None, backend=TableBackend(TARGET, cache_tokens=10**6))
+    first: SimpleQueue[Event] = SimpleQueue()
+    second: SimpleQueue[Event] = SimpleQueue()
+    handle = engine.submit(request(request_id="same", max_new_tokens=400_000), first.put)
+    engine.submit(request(request_id="same", max_new_tokens=60), second.put)
+    handle.cancel()
+    for events, reason in ((first, FinishReason.CANCELLED), (second, FinishReason.LENGTH)):
+        last = events.get(timeout=30)
+        while isinstance(last, StepEvent):
+            last = events.get(timeout=30)
+        assert isinstance(last, FinishedEvent)
+        assert last.finish_reason is reason
 
 
 def test_a_listener_that_fails_harms_nobody_else(build: Builder) -> None:

@@ -181,7 +181,6 @@ class Answer:
 
     def __init__(self, target: TableTarget, config: GenerationConfig, num_top: int) -> None:
         self._backend = TableBackend(target, num_top=num_top)
-        self._backend.cache.reserve(0, 1000)
         self._config = config
         self.tokens: list[int] = []
         self.verdicts: list[Verdict] = []
@@ -189,6 +188,7 @@ class Answer:
     def run(self, prompt: list[int], script: Script) -> list[int]:
         """The whole answer; each step after the first verifies what ``script`` proposes."""
         state = SamplingState(self._config, prompt, VOCAB_SIZE)
+        self._backend.cache.reserve(0, len(prompt))
         first = replace(prefill_slice(0, prompt), inverse_temperature=state.inverse_temperature)
         part, tree = first, DraftTree.empty()
         while True:
@@ -198,11 +198,13 @@ class Answer:
             self.verdicts.append(verdict)
             state.commit(token.token for token in verdict.emitted)
             if part is not first:
-                self._backend.commit([verdict])
+                self._backend.commit({0: verdict.kept_rows})
+                assert self._backend.committed(0) == [*prompt, *self.tokens][:-1]
             if verdict.finish is not None:
                 return self.tokens
             tree = script([*prompt, *self.tokens], MAX_DRAFT)
             past_len = len(self._backend.committed(0))
+            self._backend.cache.reserve(0, past_len + 1 + len(tree))
             part = verify_slice(0, past_len, self.tokens[-1], tree, state.inverse_temperature)
 
     def _on_token(self, token: int) -> FinishReason | None:

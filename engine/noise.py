@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from enum import IntEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,13 +34,41 @@ _STEP = 2.0**-52
 
 
 class Lane(IntEnum):
-    """Separate noise for separate uses of one position: no number serves two decisions."""
+    """Separate noise for separate uses of one position: no number serves two decisions.
+
+    The numbers are part of every seeded answer: they never change, new lanes come at the end.
+    """
 
     TOKENS = 0
     TAIL = 1
     """All tokens beyond a ranking, as one group; entry 0."""
     BLOCKS = 2
     """Blocks of neighbouring tokens."""
+    ACCEPT = 3
+    """Tests of draft tokens against the distribution they were drawn from; the entry is the index
+    among the siblings."""
+    RESIDUAL = 4
+    RESIDUAL_TAIL = 5
+    RESIDUAL_BLOCKS = 6
+    """`TOKENS`, `TAIL` and `BLOCKS` once more, for the draw after a rejection."""
+    DRAFT = 7
+    """For drafters whose tokens are verified by rejection; which entry is what, is their business.
+    They use no other lane: a draft token that shares its noise with its own test, or with the draw
+    that replaces it, is no draw from its proposal any more when that noise is used."""
+
+
+class DrawLanes(NamedTuple):
+    """The lanes of one draw: single tokens, the tail as a group, blocks of the tail."""
+
+    tokens: Lane
+    tail: Lane
+    blocks: Lane
+
+
+TARGET_LANES = DrawLanes(Lane.TOKENS, Lane.TAIL, Lane.BLOCKS)
+"""The target's own draw."""
+RESIDUAL_LANES = DrawLanes(Lane.RESIDUAL, Lane.RESIDUAL_TAIL, Lane.RESIDUAL_BLOCKS)
+"""The draw after a rejection."""
 
 
 class NoiseStream:
@@ -77,9 +105,9 @@ class NoiseStream:
         np.log(numbers, out=numbers)
         return np.negative(numbers, out=numbers)
 
-    def tail_gumbel(self, position: int) -> float:
-        """``gumbel`` of the one entry of `Lane.TAIL`."""
-        mixed = _mix(_first_state(self._key(Lane.TAIL, position))) >> _DROP_12_BITS
+    def tail_gumbel(self, position: int, lane: Lane = Lane.TAIL) -> float:
+        """``gumbel`` of entry 0, where a lane has no other."""
+        mixed = _mix(_first_state(self._key(lane, position))) >> _DROP_12_BITS
         return -math.log(-math.log((mixed + 0.5) * _STEP))
 
     def _key(self, lane: Lane, position: int) -> int:

@@ -18,8 +18,8 @@ largest score, a sample if it is a draw with noise that depends on the position 
 (`engine.noise`). A deterministic draft is accepted as often as any lossless rule can accept it,
 with probability p(draft token), and several children with the sum of theirs; the trial of one
 child after the other with p renormalised in between (SpecInfer, EAGLE) has the same law. A rule
-that does look at the draft, min(1, p/q) with the residual (Leviathan et al. 2023, Chen et al.
-2023), fits behind `AcceptanceRule`.
+that does look at the draft, min(1, p/q) with the residual, is in `engine.rejection`, behind the
+same `AcceptanceRule`.
 
 What ends a sequence (end token, stop string, length) acts on each token as it is emitted, never on
 the step: nothing is emitted after a stop, and an accepted stop is not followed by a bonus.

@@ -23,6 +23,7 @@ STAGES: tuple[frozenset[str], ...] = (
     frozenset({"events"}),
     frozenset({"tokens", "sampling", "prompts"}),
     frozenset({"verify"}),
+    frozenset({"rejection"}),
     frozenset({"backends", "drafters", "budget", "graph", "plan"}),
     frozenset({"scheduler", "sequence", "drafting", "slices", "admission"}),
     frozenset({"interface"}),

@@ -54,7 +54,7 @@ class TokenDecider:
             token = int(next(self._rankings(row, path)).ids[0])
         else:
             token = int(self._scores.ids[row, 0])
-        return token, self._score(row, token)
+        return token, self.score(row, token)
 
     def distribution(self, row: int, path: Sequence[int]) -> Distribution:
         """The distribution that a sampled request draws from after ``row``."""
@@ -67,6 +67,19 @@ class TokenDecider:
             if distribution is not None:
                 return distribution
         raise AssertionError("a ranking of the whole row settles every filter")
+
+    def score(self, row: int, token: int) -> TokenScore:
+        """What the model itself said of ``token``: no processor, temperature one."""
+        scores = self._scores
+        log_total = float(scores.log_sum_exp[row])
+        ids, logits = scores.ids[row], scores.logits[row]
+        column = 0 if ids[0] == token else int((ids == token).argmax())
+        logit = float(logits[column] if ids[column] == token else scores.full(row)[token])
+        top: tuple[tuple[int, float], ...] = ()
+        if num_top := self._state.config.logprobs:
+            likeliest = zip(ids[:num_top].tolist(), logits[:num_top].tolist(), strict=True)
+            top = tuple((other, _logprob(value, log_total)) for other, value in likeliest)
+        return TokenScore(_logprob(logit, log_total), float(scores.entropy[row]), top)
 
     def _rankings(self, row: int, path: Sequence[int]) -> Iterator[Ranking]:
         """Ever longer rankings of one row, the cheap one first and the whole row last."""
@@ -125,19 +138,6 @@ class TokenDecider:
         logits -= logits.max()
         logits *= state.inverse_temperature
         return logits
-
-    def _score(self, row: int, token: int) -> TokenScore:
-        """What the model itself said of ``token``: no processor, temperature one."""
-        scores = self._scores
-        log_total = float(scores.log_sum_exp[row])
-        ids, logits = scores.ids[row], scores.logits[row]
-        column = 0 if ids[0] == token else int((ids == token).argmax())
-        logit = float(logits[column] if ids[column] == token else scores.full(row)[token])
-        top: tuple[tuple[int, float], ...] = ()
-        if num_top := self._state.config.logprobs:
-            likeliest = zip(ids[:num_top].tolist(), logits[:num_top].tolist(), strict=True)
-            top = tuple((other, _logprob(value, log_total)) for other, value in likeliest)
-        return TokenScore(_logprob(logit, log_total), float(scores.entropy[row]), top)
 
 
 def _logprob(logit: float, log_total: float) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from engine.noise import Float64Array, IdArray, Lane, NoiseStream
+from engine.noise import TARGET_LANES, DrawLanes, Float64Array, IdArray, NoiseStream
 
 _BLOCK_SIZE = 256
 """Tokens of a block in a draw from a whole row."""
@@ -57,26 +57,30 @@ class Distribution:
     log_weights: Float64Array
     tail: Tail | None
 
-    def draw(self, noise: NoiseStream, position: int) -> int:
+    def draw(self, noise: NoiseStream, position: int, lanes: DrawLanes = TARGET_LANES) -> int:
         """The token at ``position``: the one with the largest ``log weight + Gumbel noise``.
 
-        Depends on the stream's seed and choice, the position, and this distribution; on nothing
-        else. Noise for each token, and not one number against cumulative sums, because it is
-        steady: where two computations of one row differ by rounding, a token changes with a
-        probability of that order, while over a whole vocabulary cumulative sums add the
-        differences up.
+        Depends on the stream's seed and choice, the position, the lanes, and this distribution; on
+        nothing else. Noise for each token, and not one number against cumulative sums, because it
+        is steady: where two computations of one row differ by rounding, a token changes with a
+        probability of that order, while over a whole vocabulary cumulative sums add the differences
+        up.
         """
-        perturbed = self.log_weights + noise.gumbel(position, self.ids)
+        perturbed = self.log_weights + noise.gumbel(position, self.ids, lanes.tokens)
         best = int(perturbed.argmax())
         tail = self.tail
-        if tail is None or perturbed[best] >= tail.log_weight + noise.tail_gumbel(position):
+        if tail is None:
+            return int(self.ids[best])
+        if perturbed[best] >= tail.log_weight + noise.tail_gumbel(position, lanes.tail):
             return int(self.ids[best])
         row = tail.row()
         row[self.ids] = -np.inf
-        return _draw_from_row(row, noise, position)
+        return _draw_from_row(row, noise, position, lanes)
 
 
-def _draw_from_row(log_weights: Float64Array, noise: NoiseStream, position: int) -> int:
+def _draw_from_row(
+    log_weights: Float64Array, noise: NoiseStream, position: int, lanes: DrawLanes
+) -> int:
     """A token of a whole row float64[V]: a block of neighbours first, then a token of the block.
 
     By the argument of the tail once more: the blocks enter with their total weights. Noise for
@@ -86,12 +90,11 @@ def _draw_from_row(log_weights: Float64Array, noise: NoiseStream, position: int)
     weights = np.exp((log_weights - log_weights.max()).astype(np.float32))
     with np.errstate(divide="ignore"):  # a block may weigh nothing
         blocks = np.log(np.add.reduceat(weights, begins, dtype=np.float64))
-    blocks += noise.gumbel(position, np.arange(len(begins)), Lane.BLOCKS)
+    blocks += noise.gumbel(position, np.arange(len(begins)), lanes.blocks)
     begin = int(begins[blocks.argmax()])
     block = log_weights[begin : begin + _BLOCK_SIZE]
-    return begin + int(
-        (block + noise.gumbel(position, np.arange(begin, begin + len(block)))).argmax()
-    )
+    ids = np.arange(begin, begin + len(block))
+    return begin + int((block + noise.gumbel(position, ids, lanes.tokens)).argmax())
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ NO_DRAFTER = "none"
 
 _FACTORIES: dict[str, str] = {
     "prompt_lookup": "engine.drafters.prompt_lookup:PromptLookup",
+    "suffix": "engine.drafters.suffix:SuffixDrafter",
 }
 
 

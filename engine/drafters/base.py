@@ -46,13 +46,15 @@ class DraftContext:
 
     ``num_tokens`` counts prompt and answer, the pending token included. ``max_tokens`` is the most
     the step may propose: the user's fixed length or the budget's limit, already cut to what the
-    request and the context have left.
+    request and the context have left. ``trees``: whether the draft may branch, which the backend
+    has to be able to verify.
     """
 
     seq: SeqId
     config: GenerationConfig
     num_tokens: int
     max_tokens: int
+    trees: bool = False
 
 
 @dataclass(frozen=True, slots=True)

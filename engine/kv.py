@@ -43,6 +43,10 @@ class BlockPool:
         """The sequence's blocks in order of position; a view, not to be changed."""
         return self._owned[seq]
 
+    def can_admit(self, length: int) -> bool:
+        """Whether a newcomer of ``length`` rows leaves a block to each sequence that owns some."""
+        return self._num_blocks_for(length) + len(self._owned) <= len(self._free)
+
     def can_reserve(self, seq: SeqId, length: int) -> bool:
         """Whether ``reserve(seq, length)`` would succeed now."""
         return self._num_missing(seq, length) <= len(self._free)

@@ -4,7 +4,7 @@ clock.
 Every sequence that already answers takes part in each pass with its pending token (its draft comes
 on top); prompts fill what is left of the row budget in order of arrival, a long one in chunks, so
 that answers go on streaming while a prompt is read. A sequence is admitted when the cache can hold
-its prompt beside one spare row for each that runs; an answer that cannot get its next cache row
+its prompt and leave each that runs room to grow; an answer that cannot get its next cache row
 waits until others end. If nobody can move, the youngest gives way: its answer ends early.
 (Preemption with recomputation will take the place of that last resort.)
 """
@@ -118,10 +118,8 @@ class Scheduler:
     def _admit(self, one: Schedulable) -> bool:
         if len(self._running) >= self._max_sequences:
             return False
-        # One spare row for each running answer keeps a newcomer from starving those before it.
-        if self._cache.free_tokens < one.prompt_len + len(self._running):
-            return False
-        return self._reserve(one, one.prompt_len)
+        # Otherwise a newcomer would starve those before it.
+        return self._cache.can_admit(one.prompt_len) and self._reserve(one, one.prompt_len)
 
     def _reserve(self, one: Schedulable, length: int) -> bool:
         if not self._cache.can_reserve(one.seq, length):

@@ -91,6 +91,9 @@ class TokenCache:
     def free_tokens(self) -> int:
         return self._total - sum(self.reserved.values())
 
+    def can_admit(self, length: int) -> bool:
+        return length + len(self.reserved) <= self.free_tokens
+
     def can_reserve(self, seq: SeqId, length: int) -> bool:
         return length - self.reserved.get(seq, 0) <= self.free_tokens
 

@@ -102,6 +102,10 @@ class Cache(Protocol):
         """Rows that no sequence has reserved; a lower bound where rows come in blocks."""
         ...
 
+    def can_admit(self, length: int) -> bool:
+        """Whether a newcomer of ``length`` rows leaves each sequence that is here room to grow."""
+        ...
+
     def can_reserve(self, seq: SeqId, length: int) -> bool:
         """Whether ``reserve(seq, length)`` would succeed now."""
         ...

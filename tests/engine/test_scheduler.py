@@ -72,6 +72,18 @@ def test_waits_for_room_rather_than_starving_those_before() -> None:
     assert scheduler.num_waiting == 1
 
 
+def test_the_blocks_that_running_answers_need_next_are_not_given_away() -> None:
+    scheduler, jobs = make(4), {0: Job(0, 3), 1: Job(1, 3), 2: Job(2, 6)}
+    for seq in (0, 1):
+        scheduler.add(jobs[seq])
+    run(scheduler, jobs)
+    scheduler.add(jobs[2])
+    # Two of four blocks are free; each answer fills its block now and wants another one next.
+    taken_part = [run(scheduler, jobs) for _ in range(3)]
+    assert [schedule.verify for schedule in taken_part] == [(0, 1)] * 3
+    assert all(not schedule.prefill for schedule in taken_part)
+
+
 def test_runs_no_more_sequences_than_the_backend_can() -> None:
     scheduler, jobs = make(20, max_sequences=2), {seq: Job(seq, 2) for seq in range(3)}
     for job in jobs.values():

@@ -15,7 +15,8 @@ import openvino as ov
 
 from engine.admission import Admission
 from engine.backends.base import Backend, Batch, Slice
-from engine.backends.paged import PagedBackend, PagedSettings
+from engine.backends.paged import PagedBackend
+from engine.backends.settings import BackendSettings
 from engine.budget import Budget, ProfileKey, ProfileStore, load_budget
 from engine.config import EngineConfig
 from engine.devices import detect_devices
@@ -81,7 +82,7 @@ def load_engine(config: EngineConfig, progress: Progress = _logger.info) -> Engi
 def _load_backend(
     core: ov.Core, model: ModelInfo, plan: Plan, config: EngineConfig
 ) -> PagedBackend:
-    settings = PagedSettings(
+    settings = BackendSettings(
         device=plan.device,
         cache_precision=plan.cache_precision,
         cache_bytes=plan.cache_bytes,

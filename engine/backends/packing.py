@@ -1,4 +1,4 @@
-"""From a `Batch` to the flat arrays that a paged graph is fed with. Pure NumPy; no model here."""
+"""From a `Batch` to the arrays that a graph is fed with. Pure NumPy; no model here."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from engine.values import SeqId
 
 @dataclass(frozen=True, slots=True)
 class PackedBatch:
-    """One forward pass in the terms of ``graph/paging.py``; ``T`` rows, ``S`` slices, ``s`` scored
-    rows.
+    """One forward pass in the terms of a graph; ``T`` rows, ``S`` slices, ``s`` scored rows.
 
-    ``input_ids`` int64[T], ``position_ids`` int64[P, T], ``past_lens`` int32[S],
-    ``subsequence_begins`` int32[S + 1], ``block_indices`` int32[sum of blocks],
-    ``block_indices_begins`` int32[S + 1], ``max_context_len`` int32[], ``qq_bias`` uint8[...],
-    ``qq_bias_begins`` int32[S + 1], ``scored_rows`` int64[s], ``inverse_temperature`` float32[s,
-    1]; ``score_begins``, ``S + 1`` of them, says which scored rows belong to which slice.
+    A paged graph (``graph/paging.py``) is fed with ``input_ids`` int64[T], ``position_ids``
+    int64[P, T], ``past_lens`` int32[S], ``subsequence_begins`` int32[S + 1], ``block_indices``
+    int32[sum of blocks], ``block_indices_begins`` int32[S + 1], ``max_context_len`` int32[],
+    ``qq_bias`` uint8[...], ``qq_bias_begins`` int32[S + 1]; a stateful graph, with one slice and
+    ``L`` rows in its state, with ``input_ids`` int64[1, T], ``position_ids`` int64[P, 1, T],
+    ``attention_mask`` int64[1, L + T], ``beam_idx`` int32[1]; and both with ``scored_rows``
+    int64[s], ``inverse_temperature`` float32[s, 1]. ``row_begins`` and ``score_begins``, ``S + 1``
+    of each, say which rows and which scored rows belong to which slice.
     """
 
     arrays: dict[str, NDArray[np.generic]]
+    row_begins: tuple[int, ...]
     score_begins: tuple[int, ...]
 
 
 def pack(batch: Batch, blocks: Mapping[SeqId, Sequence[int]]) -> PackedBatch:
-    """Lay the slices one after another; ``blocks[seq]`` are the sequence's cache blocks in
-    order. Slices of token ids alone: embeddings, token types and extra inputs have no place yet."""
+    """Lay the slices one after another for a paged graph; ``blocks[seq]`` are the sequence's cache
+    blocks in order. Token ids alone: other kinds of rows have no place yet."""
     slices = batch.slices
     for part in slices:
-        assert part.embeddings is None
-        assert part.token_types is None
-        assert not part.extra
+        _require_token_ids(part)
     row_begins = _prefix_sums([part.num_rows for part in slices])
     score_begins = _prefix_sums([len(part.scored) for part in slices])
     owned = [blocks[part.seq] for part in slices]
     masks = [tree_mask(part) for part in slices]
-    temperatures = [[part.inverse_temperature] for part in slices for _ in range(len(part.scored))]
     arrays: dict[str, NDArray[np.generic]] = {
         "input_ids": _join([part.tokens for part in slices]),
         "position_ids": _join([part.positions for part in slices], axis=1),
@@ -60,9 +60,36 @@ def pack(batch: Batch, blocks: Mapping[SeqId, Sequence[int]]) -> PackedBatch:
                 for part, begin in zip(slices, row_begins, strict=False)
             ]
         ),
-        "inverse_temperature": np.array(temperatures, np.float32).reshape(-1, 1),
+        "inverse_temperature": _join([_temperatures(part) for part in slices]),
     }
-    return PackedBatch(arrays, tuple(score_begins))
+    return PackedBatch(arrays, tuple(row_begins), tuple(score_begins))
+
+
+def pack_alone(part: Slice) -> PackedBatch:
+    """The only slice of a pass, a chain, for a stateful graph whose state holds its past rows and
+    nothing else. Token ids alone, as in `pack`."""
+    _require_token_ids(part)
+    assert len(tree_mask(part)) == 0, "rows of a stateful graph do not branch"
+    n = part.num_rows
+    arrays: dict[str, NDArray[np.generic]] = {
+        "input_ids": part.tokens[None],
+        "position_ids": part.positions[:, None],
+        "attention_mask": np.ones((1, part.past_len + n), np.int64),
+        "beam_idx": np.zeros(1, np.int32),
+        "scored_rows": part.scored,
+        "inverse_temperature": _temperatures(part),
+    }
+    return PackedBatch(arrays, (0, n), (0, len(part.scored)))
+
+
+def _require_token_ids(part: Slice) -> None:
+    assert part.embeddings is None
+    assert part.token_types is None
+    assert not part.extra
+
+
+def _temperatures(part: Slice) -> NDArray[np.float32]:
+    return np.full((len(part.scored), 1), part.inverse_temperature, np.float32)
 
 
 _NO_MASK = np.empty(0, np.uint8)

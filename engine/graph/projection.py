@@ -2,6 +2,8 @@
 
 In a prompt of a thousand tokens one row is scored; the projection is the largest matrix of a small
 model, so a ``Gather`` before it, driven by the new input ``scored_rows`` int64[s], saves the rest.
+The rows may stand in either of the first two dimensions: paged graphs have [T, 1, H], stateful ones
+with a single sequence [1, T, H].
 """
 
 # pyright: reportUnknownMemberType=false
@@ -43,7 +45,10 @@ def score_only_wanted_rows(model: ov.Model) -> None:
     projection = find_projection(model)
     rows = op.parameter([-1], ov.Type.i64, name=SCORED_ROWS)
     rows.output(0).set_names({SCORED_ROWS})
-    gathered = op.gather(projection.input_value(0), rows, op.constant(np.int64(0)))
+    # The zero keeps the width.
+    shape = op.constant(np.array([-1, 1, 0], np.int64))
+    in_line = op.reshape(projection.input_value(0), shape, special_zero=True)
+    gathered = op.gather(in_line, rows, op.constant(np.int64(0)))
     projection.input(0).replace_source_output(gathered.output(0))
     model.add_parameters([rows])
     model.validate_nodes_and_infer_types()

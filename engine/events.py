@@ -48,8 +48,9 @@ class StepEvent:
 
     ``text`` is what may be shown now (it lags behind ``emitted`` while a character is half done or
     a stop string might be starting). ``verified`` are the draft nodes that were verified,
-    ``chosen_length`` their number. ``t_ms`` counts from submission. Prefill steps that emit nothing
-    send no event.
+    ``chosen_length`` their number, ``num_reached`` the depths at which the target was compared with
+    one of them (`Verdict`). ``t_ms`` counts from submission. Prefill steps that emit nothing send
+    no event.
     """
 
     choice: int
@@ -60,6 +61,7 @@ class StepEvent:
     drafter: str | None
     draft: DraftRecord
     verified: tuple[int, ...]
+    num_reached: int
     reason: str
     draft_ms: float
     verify_ms: float
@@ -82,6 +84,7 @@ class StepEvent:
             },
             "verified": list(self.verified),
             "chosen_length": self.chosen_length,
+            "num_reached": self.num_reached,
             "reason": self.reason,
             "emitted": [
                 {

@@ -128,6 +128,7 @@ class Sequence:
                 drafter=step.drafter,
                 draft=step.draft,
                 verified=step.verified,
+                num_reached=verdict.num_reached,
                 reason=step.reason,
                 draft_ms=step.draft_ms,
                 verify_ms=step.verify_ms,

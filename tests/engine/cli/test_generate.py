@@ -34,6 +34,7 @@ STEP = {
     "draft",
     "verified",
     "chosen_length",
+    "num_reached",
     "reason",
     "emitted",
     "draft_ms",

@@ -202,6 +202,7 @@ class FakeEngine:
             drafter="prompt_lookup",
             draft=DraftRecord((), (), ()),
             verified=(),
+            num_reached=0,
             reason="nothing to draft",
             draft_ms=0.1,
             verify_ms=9.0,

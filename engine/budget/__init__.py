@@ -31,8 +31,9 @@ from typing import Any
 import numpy as np
 
 from engine.budget.choose import Selection, best_rate, select
-from engine.budget.cost import LongContext, Milliseconds, StepCost, profile
+from engine.budget.cost import PROFILE_ROWS, LongContext, Milliseconds, StepCost, profile
 from engine.budget.drafting import DraftingRecord
+from engine.budget.evidence import sampled
 from engine.budget.store import ProfileKey, ProfileStore
 from engine.budget.survival import Survival
 from engine.drafters.base import DraftLimit
@@ -63,14 +64,15 @@ MAX_DRAFT_TOKENS = 16
 
 @dataclass(frozen=True, slots=True)
 class Drafting:
-    """A drafter that could draft now, for ``num_sequences`` sequences; the rest as in the
-    module."""
+    """A drafter that could draft now, for ``num_sequences`` sequences; ``sampled`` as in
+    `Candidate`, the rest as in the module."""
 
     drafter: str
     model_free: bool
     num_sequences: int
     base_rows: int
     context_len: int
+    sampled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +87,14 @@ class Limit:
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One decoding sequence and a draft for it. ``is_fixed``: the user set the length, so all is
-    verified."""
+    verified. ``sampled``: the tokens were drawn, and rejection verifies them, so that the choice
+    must not look at them (``survival`` says why)."""
 
     seq: SeqId
     drafter: str
     tree: DraftTree
     is_fixed: bool = False
+    sampled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,11 +109,13 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one candidate's draft met with; ``tree`` is the whole proposal."""
+    """What one candidate's draft met with; ``tree`` is the whole proposal, ``sampled`` as in
+    `Candidate`."""
 
     drafter: str
     tree: DraftTree
     verdict: Verdict
+    sampled: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,12 +149,12 @@ class Budget:
         depth = max(1, _useful_depth(step_ms, num))
         if drafting.model_free:
             return Limit(depth, DraftLimit(may_continue=lambda _depth, _evidence: True))
-        record = self._record(drafting.drafter)
+        record = self._record(_known_as(drafting))
         if not record.consider(step_ms, num):
             pause = record.steps_to_rest + 1
             reason = f"plain: drafting has not paid lately, next try in {pause} steps"
             return Limit(0, DraftLimit(may_continue=lambda _depth, _evidence: False), reason)
-        return Limit(depth, self._stop_early(drafting.drafter, record, step_ms, num))
+        return Limit(depth, self._stop_early(_known_as(drafting), record, step_ms, num))
 
     def prefer(
         self, candidates: Sequence[Candidate], base_rows: int, context_len: int
@@ -162,7 +168,7 @@ class Budget:
         step_ms = self._cost.curve(base_rows, longest, context_len)
 
         def promise(candidate: Candidate) -> float:
-            survival = self._survival.estimate(candidate.drafter, candidate.seq, candidate.tree)
+            survival = self._estimate(candidate)
             return best_rate(survival, step_ms, all_of_it=candidate.is_fixed)
 
         return max(candidates, key=promise)
@@ -175,10 +181,7 @@ class Budget:
         draft_ms: float = 0.0,
     ) -> Choice:
         """The draft tokens worth verifying; ``draft_ms`` is what drafting took in this step."""
-        survivals = tuple(
-            self._survival.estimate(candidate.drafter, candidate.seq, candidate.tree)
-            for candidate in candidates
-        )
+        survivals = tuple(self._estimate(candidate) for candidate in candidates)
         fixed = [i for i, candidate in enumerate(candidates) if candidate.is_fixed]
         open_survivals = [
             survival[:0] if candidate.is_fixed else survival
@@ -202,9 +205,10 @@ class Budget:
     def observe(self, outcomes: Sequence[Outcome], timing: StepTiming) -> None:
         """Learn from a step: what became of each draft, and what the step cost."""
         for outcome in outcomes:
-            self._survival.observe(outcome.drafter, outcome.tree, outcome.verdict)
-            if outcome.drafter in self._records:
-                self._records[outcome.drafter].observe(outcome.tree, outcome.verdict)
+            name = _known_as(outcome)
+            self._survival.observe(name, outcome.tree, outcome.verdict)
+            if name in self._records:
+                self._records[name].observe(outcome.tree, outcome.verdict)
         self._observe_draft_cost(outcomes, timing.draft_ms)
         if not timing.contains_prefill:
             is_plain = all(not outcome.verdict.num_verified for outcome in outcomes)
@@ -227,6 +231,9 @@ class Budget:
         """
         cost = StepCost.from_json(data["cost"])
         return Budget(cost, Survival.from_json(data["survival"]))
+
+    def _estimate(self, candidate: Candidate) -> FloatArray:
+        return self._survival.estimate(_known_as(candidate), candidate.seq, candidate.tree)
 
     def _record(self, drafter: str) -> DraftingRecord:
         if drafter not in self._records:
@@ -254,7 +261,7 @@ class Budget:
     def _observe_draft_cost(self, outcomes: Sequence[Outcome], draft_ms: float) -> None:
         """Only when one drafter alone was at work is it known whose time it was."""
         drafted = [outcome for outcome in outcomes if len(outcome.tree)]
-        names = {outcome.drafter for outcome in drafted}
+        names = {_known_as(outcome) for outcome in drafted}
         if len(names) == 1 and (record := self._records.get(names.pop())) is not None:
             depth = max(int(outcome.tree.depths().max()) for outcome in drafted)
             record.observe_cost(draft_ms, depth)
@@ -265,6 +272,7 @@ def load_budget(
     key: ProfileKey,
     run: Callable[[int], float],
     *,
+    max_rows: int = PROFILE_ROWS[-1],
     budget_s: float = 2.0,
     long_context: LongContext | None = None,
 ) -> Budget:
@@ -276,10 +284,15 @@ def load_budget(
             return Budget.from_json(saved)
         except (KeyError, TypeError, ValueError) as error:
             log.warning("Ignoring a stored profile of %s: %r", key.model, error)
-    budget = Budget(profile(run, budget_s, long_context=long_context))
+    budget = Budget(profile(run, budget_s, max_rows=max_rows, long_context=long_context))
     if store:
         store.save(key, budget.to_json())
     return budget
+
+
+def _known_as(item: Drafting | Candidate | Outcome) -> str:
+    """The name under which the budget learns about a drafter, which draws or does not."""
+    return sampled(item.drafter) if item.sampled else item.drafter
 
 
 def _useful_depth(step_ms: Milliseconds, num_sequences: int) -> int:

@@ -175,18 +175,21 @@ def profile(
     run: Callable[[int], float],
     budget_s: float = 2.0,
     *,
+    max_rows: int = PROFILE_ROWS[-1],
     long_context: LongContext | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> StepCost:
     """Measure the cost curve; ``run(rows)`` runs one pass behind a short context and returns its
     ms.
 
-    As many of ``PROFILE_ROWS`` as fit into ``budget_s`` seconds with room for repetition, two at
-    least; each the shortest of its runs (noise only ever adds time), and the sizes take turns so
-    that a noisy moment does not fall on one of them. The first run of a size is thrown away.
+    As many of ``PROFILE_ROWS`` up to ``max_rows`` as fit into ``budget_s`` seconds with room for
+    repetition, two at least; each the shortest of its runs (noise only ever adds time), and the
+    sizes take turns so that a noisy moment does not fall on one of them. The first run of a size is
+    thrown away.
     """
     start = clock()
-    sizes = _warm_up(run, budget_s * _WARM_UP_SHARE, clock)
+    wanted = [size for size in PROFILE_ROWS if size <= max_rows]
+    sizes = _warm_up(run, wanted, budget_s * _WARM_UP_SHARE, clock)
     samples: dict[int, list[float]] = {size: [] for size in sizes}
     round_s = 0.0
     for index in range(MAX_ROUNDS):
@@ -201,11 +204,16 @@ def profile(
     return StepCost(sizes, ms, context_ms=context_ms)
 
 
-def _warm_up(run: Callable[[int], float], budget_s: float, clock: Callable[[], float]) -> list[int]:
+def _warm_up(
+    run: Callable[[int], float],
+    wanted: Sequence[int],
+    budget_s: float,
+    clock: Callable[[], float],
+) -> list[int]:
     """Run the sizes once, smallest first, until the time is up; the sizes that ran."""
     start = clock()
     sizes: list[int] = []
-    for size in PROFILE_ROWS:
+    for size in wanted:
         if len(sizes) >= 2 and clock() - start > budget_s:
             break
         run(size)

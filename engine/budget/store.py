@@ -17,21 +17,23 @@ from typing import Any, cast
 
 log = logging.getLogger(__name__)
 
-_VERSION = 2
+_VERSION = 3
 """Raise it when a change of ours (a graph rewrite, say) changes what a row costs."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileKey:
-    """Everything that a cost curve depends on; ``weights`` identifies the content of the model's
-    files."""
+    """Everything that a cost curve depends on; ``weights`` tells models apart whose passes may cost
+    something else."""
 
     model: str
     weights: str
+    backend: str
     device: str
     driver: str
     threads: int
     cache_precision: str
+    inference_precision: str | None
 
 
 class ProfileStore:

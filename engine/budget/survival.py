@@ -10,6 +10,21 @@ which follows its mood quickly.
 Labels cost nothing: whatever the target emits says whether the draft was right at that place,
 verified or not. So calibration goes on while nothing is verified, and the token after the last
 verified one is a label too.
+
+**What must not be looked at.** Under the rejection rule a token drawn from ``q`` stands for the
+whole of ``q``: kept with min(1, p/q), it makes up ``p`` together with the draw from the residual.
+So whether a drawn token is verified must not depend on that token, nor on one drawn after it, or
+those that are verified are no draws from ``q`` any more (DSpark, arXiv 2607.05147, appendix A). Say
+that p = (0.7, 0.3) and q = (0.85, 0.15), and that only the second token is thought worth verifying.
+It always passes, p/q = 2, and comes in 15% of the steps; in the other 85% the token is a plain
+draw, so the second one in 0.85 x 0.3 of the steps: 40.5% in all, not 30%. Evidence of a drawn
+token, such as its probability, is exactly such a look. Sampled drafts therefore go by a name of
+their own (``evidence.sampled``), whose model knows depth alone; and the drafter owes a shape that
+does not depend on the tokens either. Of the past everything may be known: a deterministic draft is
+a function of it, evidence and all, and a length that the user has fixed is no choice.
+
+For sampled drafts a label of a token that was not verified errs to the low side: two draws agree
+with the sum of p q, rejection keeps with the sum of min(p, q). Verifying again corrects it.
 """
 
 from __future__ import annotations

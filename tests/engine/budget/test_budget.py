@@ -24,7 +24,7 @@ from engine.drafters.prompt_lookup import NAME
 from engine.values import DraftTree
 from tests.engine.budget.texts import prose, reference_machine, run, speed_up, verdict
 
-KEY = ProfileKey("model", "abc", "CPU", "1.0", 2, "f16")
+KEY = ProfileKey("model", "abc", "paged", "CPU", "1.0", 2, "f16", None)
 
 
 def chain(length: int, match_len: int) -> DraftTree:

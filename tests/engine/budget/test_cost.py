@@ -64,6 +64,14 @@ def test_a_slow_model_is_measured_at_the_small_sizes_alone() -> None:
     assert cost.ms(2) > cost.ms(1)
 
 
+def test_the_profile_runs_no_more_rows_than_may_be() -> None:
+    machine = Machine()
+
+    profile(machine.run, 2.0, max_rows=7, clock=machine.clock)
+
+    assert set(machine.runs) == {size for size in PROFILE_ROWS if size <= 7}
+
+
 def test_the_profile_takes_the_sizes_in_turns() -> None:
     machine = Machine()
 

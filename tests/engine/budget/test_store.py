@@ -10,7 +10,7 @@ import pytest
 
 from engine.budget.store import ProfileKey, ProfileStore
 
-KEY = ProfileKey("model", "abc", "CPU", "1.0", 2, "f16")
+KEY = ProfileKey("model", "abc", "paged", "CPU", "1.0", 2, "f16", None)
 
 
 def test_gives_back_what_was_saved_and_only_for_the_same_key(tmp_path: Path) -> None:

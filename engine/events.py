@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import exp
 from typing import Any
 
 from engine.config import GenerationConfig, SampledRule, Speculation
@@ -41,6 +42,14 @@ class DraftRecord:
     parents: tuple[int, ...]
     survival: tuple[float, ...]
 
+    def to_json(self) -> dict[str, Any]:
+        """The candidates as they stand in a step."""
+        return {
+            "tokens": list(self.tokens),
+            "parents": list(self.parents),
+            "survival": [round(value, 4) for value in self.survival],
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class StepEvent:
@@ -50,7 +59,7 @@ class StepEvent:
     a stop string might be starting). ``verified`` are the draft nodes that were verified,
     ``chosen_length`` their number, ``num_reached`` the depths at which the target was compared with
     one of them (`Verdict`). ``t_ms`` counts from submission. Prefill steps that emit nothing send
-    no event.
+    no event. None is a blank, null on the wire: whoever ran the step did not tell.
     """
 
     choice: int
@@ -59,49 +68,54 @@ class StepEvent:
     emitted: tuple[EmittedToken, ...]
     token_texts: tuple[str, ...]
     drafter: str | None
-    draft: DraftRecord
-    verified: tuple[int, ...]
-    num_reached: int
+    draft: DraftRecord | None
+    verified: tuple[int, ...] | None
+    num_reached: int | None
     reason: str
-    draft_ms: float
-    verify_ms: float
-    overhead_ms: float
+    draft_ms: float | None
+    verify_ms: float | None
+    overhead_ms: float | None
 
     @property
-    def chosen_length(self) -> int:
+    def chosen_length(self) -> int | None:
         """Draft tokens that were verified."""
-        return len(self.verified)
+        return None if self.verified is None else len(self.verified)
 
     def to_json(self) -> dict[str, Any]:
         """The step as it stands in ``generate --steps`` and in the stream."""
         return {
             "t_ms": round(self.t_ms, 3),
             "drafter": self.drafter,
-            "draft": {
-                "tokens": list(self.draft.tokens),
-                "parents": list(self.draft.parents),
-                "survival": [round(value, 4) for value in self.draft.survival],
-            },
-            "verified": list(self.verified),
+            "draft": None if self.draft is None else self.draft.to_json(),
+            "verified": None if self.verified is None else list(self.verified),
             "chosen_length": self.chosen_length,
             "num_reached": self.num_reached,
             "reason": self.reason,
             "emitted": [
-                {
-                    "token": token.token,
-                    "text": text,
-                    "origin": token.origin.value,
-                    "depth": token.depth,
-                    "logprob": token.score.logprob,
-                    "prob": min(1.0, 2.718281828459045**token.score.logprob),
-                    "entropy": token.score.entropy,
-                }
+                _token_json(token, text)
                 for token, text in zip(self.emitted, self.token_texts, strict=True)
             ],
-            "draft_ms": round(self.draft_ms, 3),
-            "verify_ms": round(self.verify_ms, 3),
-            "overhead_ms": round(self.overhead_ms, 3),
+            "draft_ms": _rounded(self.draft_ms),
+            "verify_ms": _rounded(self.verify_ms),
+            "overhead_ms": _rounded(self.overhead_ms),
         }
+
+
+def _token_json(token: EmittedToken, text: str) -> dict[str, Any]:
+    score = token.score
+    return {
+        "token": token.token,
+        "text": text,
+        "origin": None if token.origin is None else token.origin.value,
+        "depth": token.depth,
+        "logprob": None if score is None else score.logprob,
+        "prob": None if score is None else min(1.0, exp(score.logprob)),
+        "entropy": None if score is None else score.entropy,
+    }
+
+
+def _rounded(time_ms: float | None) -> float | None:
+    return None if time_ms is None else round(time_ms, 3)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from time import perf_counter
 
 from engine.events import DraftRecord, FinishedEvent, GenerationRequest, Sink, StepEvent
-from engine.metrics import RequestMetrics
+from engine.metrics import RequestMetrics, StepFigures
 from engine.sampling import SamplingState
 from engine.tokens import TextStream
 from engine.values import EmittedToken, FinishReason, SeqId, Verdict
@@ -156,16 +156,14 @@ class Sequence:
     def _count(self, verdict: Verdict, step: StepRecord) -> float:
         """Add one step to the metrics; returns milliseconds since submission."""
         now_ms = 1000.0 * (perf_counter() - self._started)
-        metrics = self.metrics
-        if metrics.num_target_steps == 0:
-            metrics.ttft_ms = now_ms
-        metrics.last_token_ms = now_ms
-        metrics.num_target_steps += 1
-        metrics.num_draft_tokens += len(step.draft.tokens)
-        metrics.num_verified_tokens += verdict.num_verified
-        metrics.num_accepted_tokens += verdict.num_accepted
-        metrics.record_positions(verdict.num_reached, verdict.num_accepted)
-        metrics.draft_ms += step.draft_ms
-        metrics.verify_ms += step.verify_ms
-        metrics.overhead_ms += step.overhead_ms
+        figures = StepFigures(
+            num_drafted=len(step.draft.tokens),
+            num_verified=verdict.num_verified,
+            num_accepted=verdict.num_accepted,
+            draft_ms=step.draft_ms,
+            verify_ms=step.verify_ms,
+            overhead_ms=step.overhead_ms,
+        )
+        self.metrics.add(figures, now_ms)
+        self.metrics.record_positions(verdict.num_reached, verdict.num_accepted)
         return now_ms

@@ -160,12 +160,16 @@ class TokenScore:
 
 @dataclass(frozen=True, slots=True)
 class EmittedToken:
-    """One token as it leaves verification. ``depth`` is 0 for a token that was not drafted."""
+    """One token as it leaves verification. ``depth`` is 0 for a token that was not drafted.
+
+    ``origin`` and ``score`` are None where whoever ran the step does not tell; our own engine
+    always does.
+    """
 
     token: int
-    origin: Origin
+    origin: Origin | None
     depth: int
-    score: TokenScore
+    score: TokenScore | None
 
 
 @dataclass(frozen=True, slots=True)

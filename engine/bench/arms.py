@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import count
 from time import perf_counter, process_time
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from engine.bench.records import Answer, StepTotals
 from engine.config import GenerationConfig, Speculation
 from engine.events import Event, FailedEvent, FinishedEvent, GenerationRequest, StepEvent
 from engine.interface import Engine, stream
 from engine.values import Origin
+
+T = TypeVar("T")
 
 _numbers = count()
 
@@ -74,7 +76,7 @@ def top_two_gaps(engine: Engine, prompt_ids: Sequence[int], num_tokens: int) -> 
     logits. Where two programs disagree, a tiny gap says that rounding decided."""
     config = GenerationConfig(max_new_tokens=num_tokens, ignore_eos=True, logprobs=2)
     _, finished = _collect(stream(engine, _request(prompt_ids, config, Speculation.OFF)))
-    tops = [token.score.top for token in finished.tokens]
+    tops = [_told(token.score).top for token in finished.tokens]
     return tuple(best - second for (_, best), (_, second) in tops)
 
 
@@ -106,11 +108,16 @@ def _collect(events: Iterable[Event]) -> tuple[list[StepEvent], FinishedEvent]:
 def _totals(steps: Sequence[StepEvent]) -> StepTotals:
     return StepTotals(
         num_steps=len(steps),
-        num_verified=sum(step.chosen_length for step in steps),
+        num_verified=sum(_told(step.chosen_length) for step in steps),
         num_accepted=sum(
             token.origin is Origin.ACCEPTED for step in steps for token in step.emitted
         ),
-        draft_ms=sum(step.draft_ms for step in steps),
-        forward_ms=sum(step.verify_ms for step in steps),
-        overhead_ms=sum(step.overhead_ms for step in steps),
+        draft_ms=sum(_told(step.draft_ms) for step in steps),
+        forward_ms=sum(_told(step.verify_ms) for step in steps),
+        overhead_ms=sum(_told(step.overhead_ms) for step in steps),
     )
+
+
+def _told(value: T | None) -> T:
+    assert value is not None, "our own backends leave no blanks"
+    return value

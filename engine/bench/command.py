@@ -20,7 +20,7 @@ from engine.bench.workloads import Workload, load_workload, workload_names
 from engine.cli.parser import OneLineParser
 from engine.cli.session import model_folder
 from engine.cli.terminal import quiet_progress, say, tell
-from engine.config import CachePrecision, EngineConfig, Speculation
+from engine.config import BackendKind, CachePrecision, EngineConfig, Speculation
 from engine.config.generation import MAX_ASSISTANT_TOKENS
 from engine.errors import InvalidOptionError, InvalidRequestError
 from engine.interface import Engine
@@ -60,6 +60,7 @@ def run(arguments: Sequence[str]) -> int:
     config = EngineConfig(
         model=model_folder(args, folders, progress),
         device=args.device,
+        backend=BackendKind.PAGED,  # auto could be OpenVINO GenAI, which is among the peers
         cache_precision=CachePrecision(args.cache_precision),
         inference_precision=args.inference_precision,
         compile_cache=folders.compile_cache,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # imports OpenVINO, for which the first answer should not wait
     from engine.tokens import Tokenizer
-    from engine.values import EmittedToken
+    from engine.values import EmittedToken, TokenScore
 
 
 LOWEST_LOGPROB = -9999.0
@@ -29,13 +29,9 @@ class TokenTexts:
     def chat(self, tokenizer: Tokenizer) -> dict[str, object]:
         """``{"content": [{token, logprob, bytes, top_logprobs}, ...], "refusal": null}``."""
         content = [
-            _entry(tokenizer, token.token, token.score.logprob)
-            | {
-                "top_logprobs": [
-                    _entry(tokenizer, other, logprob) for other, logprob in token.score.top
-                ]
-            }
-            for token in self.tokens
+            _entry(tokenizer, token.token, score.logprob)
+            | {"top_logprobs": [_entry(tokenizer, other, logprob) for other, logprob in score.top]}
+            for token, score in self._scored()
         ]
         return {"content": content, "refusal": None}
 
@@ -51,14 +47,19 @@ class TokenTexts:
         name = tokenizer.token_text
         return {
             "tokens": [name(token.token) for token in self.tokens],
-            "token_logprobs": [_finite(token.score.logprob) for token in self.tokens],
+            "token_logprobs": [_finite(score.logprob) for _, score in self._scored()],
             "top_logprobs": [
-                {name(other): _finite(logprob) for other, logprob in token.score.top}
-                | {name(token.token): _finite(token.score.logprob)}
-                for token in self.tokens
+                {name(other): _finite(logprob) for other, logprob in score.top}
+                | {name(token.token): _finite(score.logprob)}
+                for token, score in self._scored()
             ],
             "text_offset": offsets,
         }
+
+    def _scored(self) -> Iterator[tuple[EmittedToken, TokenScore]]:
+        for token in self.tokens:
+            assert token.score is not None, "a backend that tells no scores is never asked for them"
+            yield token, token.score
 
 
 def _entry(tokenizer: Tokenizer, token: int, logprob: float) -> dict[str, object]:

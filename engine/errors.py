@@ -41,6 +41,12 @@ class UnsupportedOptionError(InvalidRequestError):
     code = "unsupported_option"
 
 
+class StructureFailedError(InvalidRequestError):
+    """The structure that an answer must have turned out to be out of reach on the way."""
+
+    code = "structure_failed"
+
+
 class EmptyPromptError(InvalidRequestError):
     """There is no token to start from."""
 

@@ -17,6 +17,8 @@ from engine.errors import ContextLengthError, InvalidOptionError, UnsupportedOpt
 MAX_ASSISTANT_TOKENS = 100
 MAX_LOGPROBS = 20
 
+_STRUCTURES = ("json_schema", "regex", "choice", "grammar")
+
 _INTEGER, _NUMBER, _SWITCH = OptionKind.INTEGER, OptionKind.NUMBER, OptionKind.SWITCH
 
 
@@ -187,6 +189,32 @@ class GenerationConfig:
     apply_chat_template: bool = option(
         True, Option(_SWITCH, "Wrap the prompt in the model's chat template.")
     )
+    json_schema: str | None = option(
+        None,
+        Option(OptionKind.SCHEMA, "The answer is JSON that this schema allows.", optional=True),
+    )
+    regex: str | None = option(
+        None,
+        Option(OptionKind.TEXT, "The answer as a whole matches this expression.", optional=True),
+    )
+    choice: tuple[str, ...] = option(
+        (), Option(OptionKind.TEXTS, "The answer is one of these strings.")
+    )
+    grammar: str | None = option(
+        None,
+        Option(OptionKind.TEXT, "The answer has this grammar (Lark, or GBNF).", optional=True),
+    )
+
+    @property
+    def end_token_ids(self) -> frozenset[int]:
+        """All tokens that end the answer."""
+        eos = () if self.eos_token_id is None else (self.eos_token_id,)
+        return self.stop_token_ids.union(eos)
+
+    @property
+    def structure(self) -> str | None:
+        """The field that says what structure the answer must have; None where none does."""
+        return next((name for name in _STRUCTURES if getattr(self, name)), None)
 
     def validate(self) -> None:
         """Check every field on its own, then the fields against each other.
@@ -207,6 +235,7 @@ class GenerationConfig:
         self._check_sampling()
         self._check_assistant()
         self._check_tree()
+        self._check_structure()
 
     def require_drafter_support(
         self, drafter: str, *, trees: bool, confidence_threshold: bool
@@ -337,6 +366,15 @@ class GenerationConfig:
                 "num_assistant_tokens",
                 f"({drafts}) must be at most the {nodes} nodes of the tree "
                 "(branching_factor^2 * (tree_depth - 1) + branching_factor)",
+            )
+
+    def _check_structure(self) -> None:
+        given = [name for name in _STRUCTURES if getattr(self, name)]
+        if len(given) > 1:
+            raise _contradiction(given[0], f"and '{given[1]}' exclude each other: set one of them")
+        if given and self.ignore_eos:
+            raise _contradiction(
+                given[0], "excludes 'ignore_eos': its end is for the structure to say"
             )
 
 

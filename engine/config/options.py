@@ -7,6 +7,7 @@ settings page derive from the same place (`options`). Checks of one value on its
 
 from __future__ import annotations
 
+import json
 import math
 import reprlib
 from collections.abc import Callable, Collection
@@ -29,6 +30,10 @@ class OptionKind(StrEnum):
     SWITCH = "switch"
     TEXTS = "texts"
     """A tuple of strings, none empty."""
+    TEXT = "text"
+    """One string, not empty."""
+    SCHEMA = "schema"
+    """A JSON schema as text."""
     TOKEN_IDS = "token_ids"
     """A frozenset of token ids."""
 
@@ -129,11 +134,37 @@ def _is_token_ids(value: object) -> bool:
     )
 
 
+def _is_text(value: object) -> bool:
+    if not isinstance(value, str) or not value:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+def _is_schema(value: object) -> bool:
+    if not _is_text(value):
+        return False
+    try:
+        schema: object = json.loads(cast(str, value), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(schema, dict | bool)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
 _CHECKS: dict[OptionKind, Callable[[object], bool]] = {
     OptionKind.INTEGER: _is_integer,
     OptionKind.NUMBER: _is_number,
     OptionKind.SWITCH: _is_switch,
     OptionKind.TEXTS: _is_texts,
+    OptionKind.TEXT: _is_text,
+    OptionKind.SCHEMA: _is_schema,
     OptionKind.TOKEN_IDS: _is_token_ids,
 }
 
@@ -142,5 +173,7 @@ _TYPE_WORDS: dict[OptionKind, str] = {
     OptionKind.NUMBER: "a finite number",
     OptionKind.SWITCH: "true or false",
     OptionKind.TEXTS: "a list of strings, none of them empty",
+    OptionKind.TEXT: "a string of valid Unicode that is not empty",
+    OptionKind.SCHEMA: "a JSON schema (a JSON object)",
     OptionKind.TOKEN_IDS: "a list of token ids (integers of at least 0)",
 }

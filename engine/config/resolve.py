@@ -8,13 +8,14 @@ default, and are refused with any other value.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
 from engine.config.generation import GenerationConfig
 from engine.config.options import OptionKind, must_be, options
-from engine.errors import InvalidRequestError, UnsupportedOptionError
+from engine.errors import InvalidOptionError, InvalidRequestError, UnsupportedOptionError
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,6 @@ class Unsupported:
 
 
 _BEAMS = "beam search is not supported"
-_STRUCTURE = "structured output is not supported yet"
 
 UNSUPPORTED: Mapping[str, Unsupported] = {
     "num_beam_groups": Unsupported(_BEAMS, (1,)),
@@ -37,10 +37,6 @@ UNSUPPORTED: Mapping[str, Unsupported] = {
     "no_repeat_ngram_size": Unsupported(
         "forbidding repeated n-grams is not supported", (0, 2**64 - 1)
     ),
-    "structured_output_config": Unsupported(_STRUCTURE),
-    "json_schema": Unsupported(_STRUCTURE),
-    "regex": Unsupported(_STRUCTURE),
-    "grammar": Unsupported(_STRUCTURE),
     "parsers": Unsupported("parsers of the answer are not supported", ([],)),
     "adapters": Unsupported("adapters are not supported"),
     "pruning_ratio": Unsupported("pruning of picture tokens is not supported", (0,)),
@@ -49,6 +45,12 @@ UNSUPPORTED: Mapping[str, Unsupported] = {
 }
 
 _OPTIONS = options(GenerationConfig)
+
+_STRUCTURE_CONFIG = "structured_output_config"
+_IN_STRUCTURE_CONFIG = ("json_schema", "regex", "choice", "grammar")
+
+REQUEST_KEYS = (*_OPTIONS, *UNSUPPORTED, _STRUCTURE_CONFIG)
+"""Every key that `resolve` knows in a request."""
 
 
 def resolve(
@@ -66,7 +68,7 @@ def resolve(
         InvalidRequestError: an unknown key in the request.
         InvalidOptionError, UnsupportedOptionError: as `GenerationConfig.validate`.
     """
-    asked = {name: value for name, value in request.items() if value is not None}
+    asked = _unfold_structure({k: value for k, value in request.items() if value is not None})
     defaults = _defaults_from_file(model_defaults)
     for name in asked:
         if name not in _OPTIONS and name not in UNSUPPORTED:
@@ -82,6 +84,32 @@ def resolve(
     config = _add_eos_to_stops(values)
     config.validate()
     return config
+
+
+def _unfold_structure(asked: dict[str, object]) -> dict[str, object]:
+    """GenAI's object around the structure, put into the fields that it stands for."""
+    if _STRUCTURE_CONFIG not in asked:
+        return asked
+    folded = asked[_STRUCTURE_CONFIG]
+    if not isinstance(folded, Mapping):
+        raise must_be(_STRUCTURE_CONFIG, "an object", folded)
+    inner = cast(Mapping[str, object], folded)
+    unfolded = {name: value for name, value in asked.items() if name != _STRUCTURE_CONFIG}
+    for name, value in inner.items():
+        if value is None:
+            continue
+        if name not in _IN_STRUCTURE_CONFIG:
+            raise UnsupportedOptionError(
+                f"'{_STRUCTURE_CONFIG}' has '{name}', which is not supported: use one of "
+                f"{', '.join(_IN_STRUCTURE_CONFIG)}.",
+                param=_STRUCTURE_CONFIG,
+            )
+        if name in unfolded:
+            raise InvalidOptionError(
+                f"'{name}' is given twice: leave it out of '{_STRUCTURE_CONFIG}'.", param=name
+            )
+        unfolded[name] = value
+    return unfolded
 
 
 def _defaults_from_file(model_defaults: Mapping[str, object]) -> dict[str, object]:
@@ -122,6 +150,11 @@ def _convert(name: str, value: object) -> object:
             return (value,)
         if isinstance(value, list | set | frozenset):
             return tuple(cast(list[object], value))
+    if kind is OptionKind.SCHEMA and isinstance(value, dict | bool):
+        try:
+            return json.dumps(value, allow_nan=False)
+        except (ValueError, TypeError, RecursionError):
+            return cast(object, value)
     if kind is OptionKind.TOKEN_IDS and isinstance(value, list | set | tuple):
         items = cast(list[object], value)
         if not all(isinstance(item, int) for item in items):  # unhashable ones included

@@ -1,6 +1,7 @@
 """From a row of scores and a request to the target's distribution, and the token drawn from it.
 
-The order is OpenVINO GenAI's: end tokens are held back below ``min_new_tokens``, then repetition,
+The order is OpenVINO GenAI's: what the answer's structure forbids (`constraint`) and, below
+``min_new_tokens``, end tokens get no probability at all, then repetition,
 presence and frequency penalty, top-k, temperature, min-p, top-p (`state` has what comes before the
 filters, `distribution` the filters and the draw, `decide` puts them together for the rows of a
 slice). Every decision is a pure function of the row, the request, and the tokens before the row:
@@ -19,8 +20,16 @@ two stages, blocks of tokens first). The total comes from the log-sum-exp over t
 the graph computed.
 """
 
+from engine.sampling.constraint import AllowedTokens, Constraint
 from engine.sampling.decide import TokenDecider
 from engine.sampling.distribution import Distribution
 from engine.sampling.state import SamplingState, inverse_temperature
 
-__all__ = ["Distribution", "SamplingState", "TokenDecider", "inverse_temperature"]
+__all__ = [
+    "AllowedTokens",
+    "Constraint",
+    "Distribution",
+    "SamplingState",
+    "TokenDecider",
+    "inverse_temperature",
+]

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from engine.config import GenerationConfig
 from engine.noise import Float64Array, IdArray, NoiseStream
+from engine.sampling.constraint import AllowedTokens, Constraint
 
 Int64Array = NDArray[np.int64]
 
@@ -42,6 +43,7 @@ class SamplingState:
         "_num_generated",
         "_num_prompt",
         "config",
+        "constraint",
         "held_back",
         "inverse_temperature",
         "noise",
@@ -56,8 +58,10 @@ class SamplingState:
         prompt_ids: Sequence[int],
         vocab_size: int,
         choice: int = 0,
+        constraint: Constraint | None = None,
     ) -> None:
         self.config = config
+        self.constraint = constraint
         self.vocab_size = vocab_size
         self.inverse_temperature = inverse_temperature(config)
         self.noise = NoiseStream(config.rng_seed, choice)
@@ -91,6 +95,9 @@ class SamplingState:
 
     def commit(self, tokens: Iterable[int]) -> None:
         """Take note of emitted tokens."""
+        tokens = tuple(tokens)
+        if self.constraint is not None:
+            self.constraint.commit(tokens)
         for token in tokens:
             self._num_generated += 1
             if self.penalises:
@@ -102,13 +109,16 @@ class SamplingState:
 
     def processes(self, path: Sequence[int]) -> bool:
         """Whether a logit after ``path`` may differ from what the model said."""
-        return self.penalises or self._holds_back(path)
+        return self.penalises or self.constraint is not None or self._holds_back(path)
 
     def process(self, logits: Float64Array, ids: IdArray, path: Sequence[int]) -> Float64Array:
         """The logits float64[n] of the tokens ``ids`` int[n] after ``path``, before any
         filter."""
         config = self.config
-        if self._holds_back(path):
+        if self.constraint is not None:
+            allowed = self._allowed(self.constraint, path)
+            logits = np.where(allowed.of(ids), logits, -np.inf)
+        elif self._holds_back(path):
             logits = np.where(np.isin(ids, self.held_back), -np.inf, logits)
         if not self.penalises:
             return logits
@@ -124,6 +134,8 @@ class SamplingState:
 
     def touched(self, path: Sequence[int]) -> Int64Array:
         """The tokens, ascending, whose logits `process` may change after ``path``."""
+        if self.constraint is not None:
+            return np.arange(self.vocab_size)
         parts = [np.array(path, np.int64)]
         if self._holds_back(path):
             parts.append(self.held_back)
@@ -131,12 +143,19 @@ class SamplingState:
             parts.append(np.flatnonzero(self._in_prompt | (self._counts > 0)))
         return np.unique(np.concatenate(parts))
 
+    def _allowed(self, constraint: Constraint, path: Sequence[int]) -> AllowedTokens:
+        """What may follow ``path``. An end that the structure leaves no way around goes before
+        ``min_new_tokens``."""
+        allowed = constraint.allowed(path)
+        if self._holds_back(path):
+            others = allowed.without_tokens(self.held_back)
+            return allowed if others.is_empty else others
+        return allowed
+
     def _holds_back(self, path: Sequence[int]) -> bool:
         return self._num_generated + len(path) < self.config.min_new_tokens
 
 
 def _end_tokens(config: GenerationConfig, vocab_size: int) -> Int64Array:
-    ends = set(config.stop_token_ids)
-    if config.eos_token_id is not None:
-        ends.add(config.eos_token_id)
-    return np.array(sorted(token for token in ends if token < vocab_size), np.int64)
+    ends = sorted(token for token in config.end_token_ids if token < vocab_size)
+    return np.array(ends, np.int64)

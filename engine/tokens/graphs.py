@@ -10,6 +10,7 @@ unloaded takes the process down at exit.
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ ENCODER_FILE = "openvino_tokenizer.xml"
 DECODER_FILE = "openvino_detokenizer.xml"
 
 _NO_LIMIT = 2**31 - 1 - 64  # the largest length that the Truncate operation takes without overflow
+_SPACE_MARK = "▁".encode()  # SentencePiece's
+_BYTE_PIECE = re.compile(rb"<0x[0-9A-F]{2}>")
 _BYTE_LEVEL = ["FuzeRagged", "StringTensorPack", "UTF8Validate", "VocabDecoder"]
 _PLUMBING = {"Constant", "Convert", "Parameter", "Result", "Slice"}
 _NOTES = ("bos_token_id", "eos_token_id", "pad_token_id", "chat_template")
@@ -51,12 +54,14 @@ class Encoder:
 
 @dataclass(frozen=True, slots=True)
 class LoadedDecoder:
-    """A decoder, the size of its vocabulary (None where the graph hides it), and the ids that the
-    graph would leave out as special."""
+    """A decoder, the size of its vocabulary (None where the graph hides it), the ids that the
+    graph would leave out as special, and the bytes that each token adds to a text before the graph
+    tidies the whole of it (None where it does more with a token than look it up)."""
 
     decoder: Decoder
     vocab_size: int | None
     special_ids: frozenset[int]
+    spelling: tuple[bytes, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ def load_decoder(folder: Path) -> LoadedDecoder:
     vocabulary = _read_vocabulary(model)
     if vocabulary is None:
         decoder = GraphDecoder(_compile(model), looks_ahead=_looks_ahead(model))
-        return LoadedDecoder(decoder, None, frozenset())
+        return LoadedDecoder(decoder, None, frozenset(), None)
     steps = sorted({op.get_type_name() for op in model.get_ops()} - _PLUMBING)
     if steps == _BYTE_LEVEL:
         replace = bool(_find(model, "UTF8Validate")[0].get_attributes()["replace_mode"])
@@ -83,7 +88,9 @@ def load_decoder(folder: Path) -> LoadedDecoder:
     else:
         _keep_special_tokens(model)
         decoder = GraphDecoder(_compile(model), looks_ahead=_looks_ahead(model))
-    return LoadedDecoder(decoder, len(vocabulary.pieces), vocabulary.special_ids)
+    return LoadedDecoder(
+        decoder, len(vocabulary.pieces), vocabulary.special_ids, _spell(model, vocabulary.pieces)
+    )
 
 
 def load_encoder(folder: Path) -> Encoder:
@@ -157,6 +164,33 @@ def _read_vocabulary(model: ov.Model) -> _Vocabulary | None:
             node = node.input_value(0).get_node()
         special = node.data.tolist() if node.get_type_name() == "Constant" else []
     return _Vocabulary(pieces, frozenset(special))
+
+
+def _spell(model: ov.Model, pieces: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
+    """`LoadedDecoder.spelling`: what the steps before the tokens are joined make of each piece."""
+    for op in model.get_ordered_ops():
+        match op.get_type_name():
+            case "FuzeRagged":
+                return pieces
+            case "RegexNormalization" if _constant_bytes(op, 1) == _SPACE_MARK:
+                space = _constant_bytes(op, 0)
+                pieces = tuple(piece.replace(_SPACE_MARK, space) for piece in pieces)
+            case "ByteFallback":
+                pieces = tuple(
+                    bytes([int(piece[3:5], 16)]) if _BYTE_PIECE.fullmatch(piece) else piece
+                    for piece in pieces
+                )
+            case name if name not in _PLUMBING | {"VocabDecoder"}:
+                return None
+            case _:
+                pass
+    return None
+
+
+def _constant_bytes(op: Any, place_from_end: int) -> bytes:
+    """A string constant among the last inputs of an operation; 0 is the very last one."""
+    node = op.input_value(op.get_input_size() - 1 - place_from_end).get_node()
+    return bytes(node.data) if node.get_type_name() == "Constant" else b""
 
 
 def _keep_special_tokens(model: ov.Model) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from engine.errors import ModelUnusableError
-from engine.tokens.decoders import Decoder, PieceStream
+from engine.tokens.decoders import ByteDecoder, Decoder, PieceStream
+from engine.tokens.detokenizer import StreamingTokenizer
 from engine.tokens.graphs import LoadedDecoder, load_decoder, load_encoder
 from engine.tokens.template import find_chat_template
 
@@ -33,6 +34,15 @@ class SpecialTokens:
     texts: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class _Verbatim:
+    special_ids: frozenset[int]
+    decoder: ByteDecoder
+
+    def stream(self) -> PieceStream:
+        return self.decoder.stream()
+
+
 class Tokenizer:
     """Encodes and decodes for one model. Made by `load`."""
 
@@ -44,6 +54,7 @@ class Tokenizer:
         *,
         vocab_size: int,
         chat_template: str | None,
+        spelling: tuple[bytes, ...] | None = None,
     ) -> None:
         self._encode = encode
         self._decoder = decoder
@@ -52,6 +63,8 @@ class Tokenizer:
         """Tokens that have a text; the model's scores may be padded beyond it."""
         self.chat_template = chat_template
         """The template's source (Jinja); None where the model has none."""
+        self.spelling = spelling
+        """The bytes that each token adds to a text; None where they depend on its neighbours."""
         self._num_leading, self._num_trailing = self._count_added_tokens()
 
     @staticmethod
@@ -76,6 +89,7 @@ class Tokenizer:
             _special_tokens(encoder.notes, settings, loaded),
             vocab_size=vocab_size,
             chat_template=find_chat_template(folder, settings, encoder.notes.get("chat_template")),
+            spelling=loaded.spelling,
         )
 
     @property
@@ -117,6 +131,12 @@ class Tokenizer:
     def stream(self) -> PieceStream:
         """A fresh stream of text from tokens, special tokens spelled out (see `Detokenizer`)."""
         return self._decoder.stream()
+
+    def verbatim(self) -> StreamingTokenizer:
+        """Streams that join the tokens' own bytes and leave out what some detokenizers do to a text
+        afterwards: take away its first space, or spaces before punctuation."""
+        assert self.spelling is not None
+        return _Verbatim(self.special_ids, ByteDecoder(self.spelling, replace_invalid=True))
 
     def token_bytes(self, token: int) -> bytes:
         """The bytes of one token, which may be part of a character; special tokens are spelled."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from engine.backends.base import Cache
-from engine.config import Speculation, require_supported_rule
+from engine.config import SampledRule, Speculation
 from engine.drafters import NO_DRAFTER, create_drafter, split_drafters
 from engine.drafting import MakeDrafter
 from engine.errors import (
@@ -49,7 +49,6 @@ class Admission:
         config = request.config
         if not request.prompt_ids:
             raise EmptyPromptError("The prompt is empty: give it some text.", param="prompt")
-        require_supported_rule(request.sampled_rule)
         max_new_tokens = self._limit(request)
         mode = self._draft_mode(request)
         echo = self.tokenizer.decode(request.prompt_ids) if config.echo else ""
@@ -116,4 +115,6 @@ class Admission:
             return DraftMode()
         if length is None and speculation is Speculation.STATIC:
             length = STATIC_LENGTH
-        return DraftMode(names, length)
+        rule = request.sampled_rule or self.plan.sampled_rule
+        by_rejection = config.do_sample and rule is SampledRule.REJECTION
+        return DraftMode(names, length, by_rejection=by_rejection)

@@ -120,9 +120,13 @@ class DraftStage:
         outcomes: list[Outcome] = []
         verdicts: dict[str, list[Verdict]] = {}
         for answer, draft, verdict in answered:
+            drafts = draft.others
             if draft.drafter is not None:
-                outcomes.append(Outcome(draft.drafter, draft.proposed, verdict))
-            outcomes += [Outcome(name, tree, verdict) for name, tree in draft.others]
+                drafts = ((draft.drafter, draft.proposed), *drafts)
+            outcomes += [
+                Outcome(name, tree, verdict, sampled=_is_sampled(answer, tree))
+                for name, tree in drafts
+            ]
             for name in answer.mode.drafters:
                 verdicts.setdefault(name, []).append(verdict)
         for answer, chunk in chunks:
@@ -147,18 +151,22 @@ class DraftStage:
         adaptive = [answer for answer in answers if answer.mode.fixed_length is None]
         if fixed:
             yield from _ask(drafter, fixed, None, NO_LIMIT)
-        if adaptive:
+        for sampled in (False, True):
+            mine = [answer for answer in adaptive if _samples(drafter, answer) is sampled]
+            if not mine:
+                continue
             limit = self._budget.limit(
                 Drafting(
                     drafter=name,
                     model_free=drafter.needs.model_free,
-                    num_sequences=len(adaptive),
+                    num_sequences=len(mine),
                     base_rows=shape.base_rows,
                     context_len=shape.context_len,
+                    sampled=sampled,
                 )
             )
             if limit.max_tokens:
-                yield from _ask(drafter, adaptive, limit.max_tokens, limit.draft)
+                yield from _ask(drafter, mine, limit.max_tokens, limit.draft)
 
     def _drafter(self, name: str) -> Drafter:
         if name not in self._drafters:
@@ -180,7 +188,13 @@ def _ask(
         if length > 0:
             asked.append(answer)
             contexts.append(
-                DraftContext(answer.seq, answer.request.config, answer.num_tokens, length)
+                DraftContext(
+                    answer.seq,
+                    answer.request.config,
+                    answer.num_tokens,
+                    length,
+                    noise=answer.sampling.noise if _samples(drafter, answer) else None,
+                )
             )
     trees = drafter.propose(contexts, limit)
     yield from zip(asked, trees, strict=True)
@@ -188,4 +202,15 @@ def _ask(
 
 def _candidate(answer: Answer, drafter: str, tree: DraftTree) -> Candidate:
     is_fixed = answer.mode.fixed_length is not None
-    return Candidate(answer.seq, drafter, tree, is_fixed=is_fixed)
+    return Candidate(
+        answer.seq, drafter, tree, is_fixed=is_fixed, sampled=_is_sampled(answer, tree)
+    )
+
+
+def _is_sampled(answer: Answer, tree: DraftTree) -> bool:
+    return answer.mode.by_rejection and tree.proposal is not None
+
+
+def _samples(drafter: Drafter, answer: Answer) -> bool:
+    """Whether ``drafter`` draws its tokens for ``answer``: matching has no use for a proposal."""
+    return answer.mode.by_rejection and drafter.needs.samples

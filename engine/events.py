@@ -21,8 +21,8 @@ from engine.values import EmittedToken, FinishReason
 class GenerationRequest:
     """One request: a prompt in tokens and how to answer it.
 
-    ``speculation`` and ``drafter`` None mean the engine's own setting. ``config`` is already
-    resolved against the model's defaults and validated.
+    ``speculation``, ``drafter`` and ``sampled_rule`` None mean the engine's own setting. ``config``
+    is already resolved against the model's defaults and validated.
     """
 
     request_id: str
@@ -30,7 +30,7 @@ class GenerationRequest:
     config: GenerationConfig
     speculation: Speculation | None = None
     drafter: str | None = None
-    sampled_rule: SampledRule = SampledRule.KEYED
+    sampled_rule: SampledRule | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,14 @@ from engine.events import DraftRecord, Event, FailedEvent, GenerationRequest, Si
 from engine.interface import EngineStatus, RequestHandle
 from engine.library.folder import ModelInfo
 from engine.plan import Plan
+from engine.rejection import RejectionSampling
 from engine.sampling import TokenDecider
 from engine.scheduler import Schedule, Scheduler
 from engine.sequence import Sequence, StepRecord
 from engine.slices import prefill_slice, step_shape, take_in, verify_slice
 from engine.tokens import Tokenizer
 from engine.values import FinishReason, Scores, SeqId, Verdict
-from engine.verify import SampleThenMatch, verify
+from engine.verify import AcceptanceRule, SampleThenMatch, verify
 
 _logger = logging.getLogger(__name__)
 
@@ -242,7 +243,7 @@ class NativeEngine:
         for (seq, draft, emits), mine in zip([*parts, *last_chunks], scores, strict=True):
             if emits:
                 answer = self._sequences[seq]
-                rule = SampleThenMatch(TokenDecider(answer.sampling, mine))
+                rule = _rule(answer, mine)
                 answered.append((answer, draft, verify(seq, draft.tree, rule, answer.on_token)))
         return answered
 
@@ -275,6 +276,14 @@ def _try(what: str, action: Callable[[], None]) -> None:
         action()
     except Exception:
         _logger.exception("Trouble while %s.", what)
+
+
+def _rule(answer: Sequence, scores: Scores) -> AcceptanceRule:
+    """How a draft of ``answer`` is verified on its scores."""
+    target = TokenDecider(answer.sampling, scores)
+    if answer.mode.by_rejection:
+        return RejectionSampling(target, answer.sampling)
+    return SampleThenMatch(target)
 
 
 def _guarded(sink: Sink) -> Sink:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from engine.config import BackendKind, CachePrecision, EngineConfig, Speculation
+from engine.config import BackendKind, CachePrecision, EngineConfig, SampledRule, Speculation
 from engine.devices import DeviceInfo
 from engine.drafters import NO_DRAFTER, require_drafter, split_drafters
 from engine.errors import PlanRefusedError
@@ -31,6 +31,7 @@ class Plan:
     cache_precision: CachePrecision
     cache_bytes: int
     reasons: tuple[str, ...]
+    sampled_rule: SampledRule = SampledRule.KEYED
 
     def to_json(self) -> dict[str, object]:
         """The plan as it stands in ``generate --json``, in the status and in the stream."""
@@ -39,6 +40,7 @@ class Plan:
             "device": self.device,
             "drafter": self.drafter,
             "speculation": self.speculation.value,
+            "sampled_rule": self.sampled_rule.value,
             "cache_precision": self.cache_precision.value,
             "cache_bytes": self.cache_bytes,
             "reasons": list(self.reasons),
@@ -63,6 +65,7 @@ def make_plan(model: ModelInfo, devices: Sequence[DeviceInfo], config: EngineCon
         cache_precision=config.cache_precision,
         cache_bytes=_choose_cache_bytes(config, reasons),
         reasons=(),
+        sampled_rule=config.sampled_rule,
     )
     if config.cache_precision is CachePrecision.U8 and plan.drafter != NO_DRAFTER:
         reasons.append(

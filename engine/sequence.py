@@ -20,11 +20,12 @@ from engine.values import EmittedToken, FinishReason, SeqId, Verdict
 @dataclass(frozen=True, slots=True)
 class DraftMode:
     """How a sequence drafts: by which drafters (none: not at all), of which each step takes the
-    most promising draft, and how long where that is fixed (None: the budget decides at every
-    step)."""
+    most promising draft, how long where that is fixed (None: the budget decides at every step), and
+    whether drafts are verified by rejection, which greedy answers never need."""
 
     drafters: tuple[str, ...] = ()
     fixed_length: int | None = None
+    by_rejection: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,6 +33,12 @@ class EvidenceModel:
     prior_strength: tuple[float, ...]
 
 
+def sampled(drafter: str) -> str:
+    """The name under which the budget knows drafts that ``drafter`` has drawn and rejection
+    verifies. It is in no table on purpose: depth alone may judge them (see ``survival``)."""
+    return f"{drafter}, sampled"
+
+
 def evidence_model(drafter: str) -> EvidenceModel:
     """The model for the drafter of that name."""
     return _MODELS.get(drafter, _DEPTH_ONLY)

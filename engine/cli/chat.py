@@ -118,7 +118,7 @@ class Conversation:
         prompt = encode_prompt(
             engine.tokenizer, ChatPrompt(tuple(messages)), apply_chat_template=True
         )
-        request = new_request(prompt, self._config, self._args, self._speculation)
+        request = new_request(prompt, self._config, self._speculation)
         answering = Answering(engine, request)
         while True:
             try:

@@ -41,7 +41,7 @@ def run(args: argparse.Namespace, environ: Mapping[str, str]) -> int:
         ids = encode_prompt(
             engine.tokenizer, prompt, apply_chat_template=config.apply_chat_template
         )
-        answering = Answering(engine, new_request(ids, config, args))
+        answering = Answering(engine, new_request(ids, config))
         if args.json:
             answer = _as_json(answering, steps=args.steps)
             whole = answer | {"prompt_tokens": len(ids), "plan": engine.plan.to_json()}

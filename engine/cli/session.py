@@ -115,7 +115,6 @@ class Answering:
 def new_request(
     prompt_ids: tuple[int, ...],
     config: GenerationConfig,
-    args: argparse.Namespace,
     speculation: Speculation | None = None,
 ) -> GenerationRequest:
     """A request of the command line."""
@@ -124,5 +123,4 @@ def new_request(
         prompt_ids=prompt_ids,
         config=config,
         speculation=speculation,
-        sampled_rule=SampledRule(args.sampled_rule),
     )

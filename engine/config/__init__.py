@@ -10,7 +10,6 @@ from engine.config.engine import (
     SampledRule,
     SchedulerConfig,
     Speculation,
-    require_supported_rule,
 )
 from engine.config.generation import MAX_ASSISTANT_TOKENS, MAX_LOGPROBS, GenerationConfig
 from engine.config.options import Option, OptionKind, options
@@ -31,6 +30,5 @@ __all__ = [
     "Speculation",
     "Unsupported",
     "options",
-    "require_supported_rule",
     "resolve",
 ]

@@ -28,7 +28,12 @@ class SampledRule(StrEnum):
     """How drafts are verified when tokens are drawn at random."""
 
     KEYED = "keyed"
+    """The target draws by itself, with noise that position and seed fix, and the draft is right or
+    wrong about it: a seeded answer is the same whatever was drafted."""
     REJECTION = "rejection"
+    """A draft token is kept with min(1, p/q), and replaced by a draw from what is left: more is
+    kept of drafts that are drawn themselves. The answer follows the same law, but depends on what
+    was drafted, so that a seed repeats it only where draft lengths are fixed."""
 
 
 class CachePrecision(StrEnum):
@@ -46,18 +51,6 @@ class BackendKind(StrEnum):
     PAGED = "paged"
     STATEFUL = "stateful"
     GENAI = "genai"
-
-
-def require_supported_rule(rule: SampledRule) -> None:
-    """Refuse the sampled rule that is named but not built yet.
-
-    Raises:
-        UnsupportedOptionError: for ``rejection``.
-    """
-    if rule is SampledRule.REJECTION:
-        raise UnsupportedOptionError(
-            "'sampled_rule' rejection is not supported yet: use keyed.", param="sampled_rule"
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,13 +124,11 @@ class EngineConfig:
         """Check what can be known without looking at model and devices.
 
         Raises:
-            InvalidOptionError, UnsupportedOptionError: see `SchedulerConfig.validate` and
-                `require_supported_rule`.
+            InvalidOptionError, UnsupportedOptionError: see `SchedulerConfig.validate`.
         """
         if not self.drafter:
             raise InvalidOptionError(
                 "'drafter' must not be empty: use auto, none or the name of a drafter.",
                 param="drafter",
             )
-        require_supported_rule(self.sampled_rule)
         self.scheduler.validate()

@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from engine.config import GenerationConfig
+from engine.noise import NoiseStream
 from engine.values import DraftTree, FloatArray, IntArray, SeqId, Verdict
 
 
@@ -25,6 +26,8 @@ class Needs:
     """Target layers whose output is tapped."""
     trees: bool = False
     """Whether the drafter may propose branches."""
+    samples: bool = False
+    """Whether the drafter draws its tokens where ``DraftContext.noise`` lets it."""
     model_free: bool = False
     """True when drafting costs next to nothing, so that it stays on while nothing pays."""
 
@@ -48,6 +51,11 @@ class DraftContext:
     the step may propose: the user's fixed length or the budget's limit, already cut to what the
     request and the context have left. ``trees``: whether the draft may branch, which the backend
     has to be able to verify.
+
+    ``noise`` is there for drafters that draw their tokens, where the draft will be verified by
+    rejection; it is looked up in `Lane.DRAFT`. Such a draft tells its ``proposal``, and its shape,
+    how many nodes and which follow which, may not depend on the tokens that were drawn for it: else
+    the law is lost (`engine.budget.survival`). Without ``noise``, a draft is deterministic.
     """
 
     seq: SeqId
@@ -55,6 +63,7 @@ class DraftContext:
     num_tokens: int
     max_tokens: int
     trees: bool = False
+    noise: NoiseStream | None = None
 
 
 @dataclass(frozen=True, slots=True)

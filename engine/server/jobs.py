@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from engine.config import GenerationConfig, SampledRule, resolve
+from engine.config import GenerationConfig, resolve
 from engine.errors import (
     InvalidOptionError,
     InvalidRequestError,
@@ -120,7 +120,7 @@ def _job(
         config=config,
         speculation=fields.speculation,
         drafter=fields.drafter,
-        sampled_rule=fields.sampled_rule or SampledRule.KEYED,
+        sampled_rule=fields.sampled_rule,
     )
     return Job(request, presentation)
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine.config import SampledRule, Speculation
+from engine.admission import Admission
+from engine.config import BackendKind, CachePrecision, SampledRule, Speculation
 from engine.errors import (
     CacheTooSmallError,
     ContextLengthError,
@@ -18,7 +19,9 @@ from engine.errors import (
 )
 from engine.events import GenerationRequest, StepEvent
 from engine.interface import stream
-from tests.engine.loop_kit import TARGET, Builder, answer, greedy_walk, request
+from engine.plan import Plan
+from engine.tokens import Tokenizer
+from tests.engine.loop_kit import TARGET, VOCAB, Builder, answer, greedy_walk, request
 from tests.fakes import ScriptedDrafter, TableBackend, noisy_copy, tree_of
 
 _DRAFTER = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.5), trees=False)
@@ -32,11 +35,6 @@ _DRAFTER = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.5), trees=False)
         (request(prompt=[20] * 300), CacheTooSmallError, "339 rows.*has 100"),
         (request(max_new_tokens=400), CacheTooSmallError, "402 rows.*has 100"),
         (request(drafter="sufix"), UnknownDrafterError, "'sufix'"),
-        (
-            request(sampled_rule=SampledRule.REJECTION),
-            UnsupportedOptionError,
-            "'sampled_rule'.*keyed",
-        ),
         (
             request(speculation=Speculation.OFF, num_assistant_tokens=3),
             InvalidOptionError,
@@ -85,3 +83,33 @@ def test_draft_lengths_are_what_was_asked_for(
     chosen = [step.chosen_length for step in steps[1:4]]
     assert set(chosen) == lengths
     assert steps[0].chosen_length == 0
+
+
+@pytest.mark.parametrize(
+    ("of_engine", "options", "expected"),
+    [
+        (SampledRule.KEYED, {"do_sample": True}, False),
+        (SampledRule.REJECTION, {"do_sample": True}, True),
+        (SampledRule.REJECTION, {"do_sample": True, "sampled_rule": SampledRule.KEYED}, False),
+        (SampledRule.KEYED, {"do_sample": True, "sampled_rule": SampledRule.REJECTION}, True),
+        (SampledRule.REJECTION, {}, False),
+    ],
+    ids=["engine-keyed", "engine-rejection", "request-keyed", "request-rejection", "greedy"],
+)
+def test_the_rule_is_the_requests_own_or_the_engines_and_none_for_greedy_answers(
+    tokenizer: Tokenizer, of_engine: SampledRule, options: dict[str, Any], expected: bool
+) -> None:
+    backend = TableBackend(TARGET)
+    plan = Plan(
+        backend=BackendKind.PAGED,
+        device="CPU",
+        drafter=_DRAFTER.name,
+        speculation=Speculation.STATIC,
+        cache_precision=CachePrecision.F32,
+        cache_bytes=0,
+        reasons=(),
+        sampled_rule=of_engine,
+    )
+    admission = Admission(plan, tokenizer, backend.cache, VOCAB, 512, lambda name: _DRAFTER)
+    (choice,) = admission.choices(request(**options))
+    assert choice.mode.by_rejection is expected

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import pytest
 
 from engine.cli import session
-from engine.cli.parser import build_parser
 from engine.config import GenerationConfig, Speculation
 from engine.values import FinishReason
 from tests.engine.cli.conftest import Outcome, Terminal
@@ -121,8 +120,7 @@ def test_options_that_a_chat_cannot_have_are_refused_at_once(
 def test_cancelling_still_gives_a_terminal_event(terminal: Terminal):
     terminal.script.pace_s = 30
     engine = terminal.engine
-    args = build_parser().parse_args(["chat"])
-    request = session.new_request((1, 2), GenerationConfig(max_new_tokens=5), args)
+    request = session.new_request((1, 2), GenerationConfig(max_new_tokens=5))
     answering = session.Answering(engine, request)
     threading.Timer(0.05, answering.cancel).start()
     [event] = list(answering)

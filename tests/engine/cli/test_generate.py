@@ -170,7 +170,7 @@ def test_options_reach_the_engine(terminal: Terminal, tmp_path: Path):
         (("--prompt", "a", "--drafter", "magic"), "magic"),
         (("--prompt", "a", "--drafter", ""), "drafter"),
         (("--prompt", "a", "--backend", "quantum"), "quantum"),
-        (("--prompt", "a", "--sampled-rule", "rejection"), "rejection"),
+        (("--prompt", "a", "--sampled-rule", "greedy"), "greedy"),
         (("--prompt", "a", "--speculation", "maybe"), "maybe"),
         (("--prompt", "a", "--cache-size-gib", "0"), "cache_size_gib"),
         (("--prompt", "a", "--image", "cat.png"), "--image"),

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.config import EngineConfig, SampledRule, SchedulerConfig
+from engine.config import EngineConfig, SchedulerConfig
 from engine.errors import InvalidOptionError, InvalidRequestError, UnsupportedOptionError
 
 
@@ -47,7 +47,6 @@ def test_engine_accepts_its_defaults() -> None:
 @pytest.mark.parametrize(
     ("fails", "param"),
     [
-        ({"sampled_rule": SampledRule.REJECTION}, "sampled_rule"),
         ({"drafter": ""}, "drafter"),
         ({"scheduler": SchedulerConfig(max_num_seqs=0)}, "max_num_seqs"),
     ],

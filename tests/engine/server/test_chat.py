@@ -195,7 +195,7 @@ def test_generation_options_are_accepted_by_their_own_names(served: Served):
         num_assistant_tokens=4,
         speculation="static",
         drafter="prompt_lookup",
-        sampled_rule="keyed",
+        sampled_rule="rejection",
     )
     assert answer.status_code == 200
     request = served.engine.requests[-1]
@@ -203,6 +203,7 @@ def test_generation_options_are_accepted_by_their_own_names(served: Served):
     assert request.config.stop_token_ids >= {5, 6}
     assert request.config.num_assistant_tokens == 4
     assert (request.speculation, request.drafter) == ("static", "prompt_lookup")
+    assert request.sampled_rule == "rejection"
 
 
 def test_null_means_default_everywhere(served: Served):

@@ -131,7 +131,7 @@ def test_garbage_at_a_high_temperature_is_valid_json(real: tuple[openai.OpenAI, 
         ({"num_assistant_tokens": "3"}, 400),
         ({"speculation": "off", "num_assistant_tokens": 5}, 400),
         ({"drafter": "magic"}, 404),
-        ({"sampled_rule": "rejection"}, 400),
+        ({"sampled_rule": "greedy"}, 400),
         ({"num_assistant_tokens": 4, "tree_depth": 2, "branching_factor": 2}, 400),
     ],
 )

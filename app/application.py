@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QApplication
 
 from app.chat_model import ChatModel
 from app.collector import Collector
-from app.connection import EngineConnection
+from app.connection import EngineConnection, EngineSituation
 from app.pulse import Pulse
 from app.telemetry import Telemetry
 from app.theme import Theme
@@ -51,6 +51,7 @@ class Session(QObject):
         self.telemetry = Telemetry(pulse, self)
         self.chat = ChatModel(self.connection, self.telemetry, pulse, self)
         self.window = Window(self.theme, self.connection, self.chat, self.telemetry)
+        self.connection.changed.connect(self._follow_plan)
 
     async def run(self) -> None:
         """Show the window; returns when it was closed and the engine is gone."""
@@ -72,6 +73,9 @@ class Session(QObject):
             await asyncio.to_thread(importlib.import_module, name)
         self.window.dock.install_curves()
         self._collector.settle()
+
+    def _follow_plan(self, situation: EngineSituation) -> None:
+        self.chat.follow_plan(situation.plan)
 
     async def close(self) -> None:
         """Stop what runs and end the engine."""

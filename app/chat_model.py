@@ -8,7 +8,6 @@ the engine is whatever `Engine` gives a ready client.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Coroutine
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
@@ -22,10 +21,9 @@ from app.conversation import Message, Progress, Role, history
 from app.examples import Example
 from app.figures import SEPARATOR, Answer, Tally, answer_line, comparison_text
 from app.pulse import Pulse
+from app.tasks import Tasks
 from app.telemetry import Telemetry
-from app.wire import AnswerSettings, ChatRequest, Ended, EngineError, Fault, Step
-
-_log = logging.getLogger(__name__)
+from app.wire import AnswerSettings, ChatRequest, Ended, EngineError, Fault, PlanReport, Step
 
 _COMPARED = AnswerSettings(speculation=True, max_tokens=256)
 """Of the first half of a comparison; the second differs in speculation alone."""
@@ -79,7 +77,9 @@ class ChatModel(QObject):
         self._telemetry = telemetry
         self._messages: dict[int, Message] = {}
         self._last_id = 0
-        self._speculation = True
+        self._plan: PlanReport | None = None
+        self._wish: bool | None = None  # None: speculation as the engine's plan has it
+        self._tasks = Tasks(self._on_failure)
         self._task: asyncio.Task[Message] | None = None
         self._open: _Open | None = None
         self._pulse = pulse
@@ -100,20 +100,30 @@ class ChatModel(QObject):
 
     @property
     def speculation(self) -> bool:
-        """Whether the next answer may draft."""
-        return self._speculation
+        """Whether the next answer may draft: as a person set it, else as the engine's plan has it;
+        on until that is known."""
+        if self._wish is not None:
+            return self._wish
+        return self._plan is None or self._plan.speculates is not False
 
     def set_speculation(self, on: bool) -> None:
         """Turn drafting on or off for the next answers; the one under way goes on as it is."""
-        if on != self._speculation:
-            self._speculation = on
+        if on != self.speculation:
+            self._wish = on
             self.speculation_changed.emit(on)
+
+    def follow_plan(self, plan: PlanReport | None) -> None:
+        """Speculation stands where ``plan`` has it, unless a person has set it."""
+        before = self.speculation
+        self._plan = plan or self._plan
+        if self.speculation != before:
+            self.speculation_changed.emit(self.speculation)
 
     def send(self, text: str) -> None:
         """Ask. Blank text and a question while an answer is made are ignored."""
         if self.is_busy or not text.strip():
             return
-        self._ask(text, AnswerSettings(self._speculation))
+        self._ask(text, AnswerSettings(self._wish))
 
     def compare(self, text: str) -> None:
         """Ask with speculation and then without, and say what the difference is."""
@@ -129,7 +139,7 @@ class ChatModel(QObject):
         elif not self.is_busy:
             self._ask(
                 example.prompt,
-                AnswerSettings(self._speculation, example.max_tokens, example.temperature),
+                AnswerSettings(self._wish, example.max_tokens, example.temperature),
             )
 
     def retry(self, answer_id: int) -> None:
@@ -179,16 +189,16 @@ class ChatModel(QObject):
         self._run(self._answer(self._begin(question, settings)))
 
     def _run(self, work: Coroutine[Any, Any, Message]) -> None:
-        self._task = task = asyncio.get_event_loop().create_task(work)
+        self._task = task = self._tasks.start(work)
         task.add_done_callback(self._on_done)
         self._progress.start()
         self.busy_changed.emit(True)
 
+    def _on_failure(self, task: asyncio.Task[Any]) -> None:
+        if task is self._task:
+            self._settle(Progress.FAILED, Fault("The window stumbled over this answer.", ""))
+
     def _on_done(self, task: asyncio.Task[Message]) -> None:
-        if not task.cancelled() and (error := task.exception()):
-            _log.error("Answering failed", exc_info=error)
-            if task is self._task:
-                self._settle(Progress.FAILED, Fault("The window stumbled over this answer.", ""))
         if task is self._task:
             self._task = None
             self._rest()
@@ -211,14 +221,18 @@ class ChatModel(QObject):
         return second
 
     async def _answer(self, now: _Open) -> Message:
-        settings = now.message.settings
         try:
             engine = await self._engine.ready()
+            settings = now.message.settings
+            if settings.speculation is None:  # asked before the plan was known, or as it has it
+                settings = replace(settings, speculation=self.speculation)
+                now.message = replace(now.message, settings=settings)
             now.is_asked = True
             now.started = perf_counter()
-            self._telemetry.begin(speculation=settings.speculation)
+            self._telemetry.begin(speculation=settings.may_draft)
             request = ChatRequest(history(self.messages, now.question), settings)
-            async with aclosing(engine.client.chat(request, engine.model.id)) as events:
+            answer = engine.client.chat(request, engine.model.id, engine.plan)
+            async with aclosing(answer) as events:
                 async for event in events:
                     self._take(now, event.text, event.step)
                     if isinstance(event, Ended):
@@ -267,9 +281,7 @@ class ChatModel(QObject):
             return
         if perf_counter() >= now.line_due:
             now.line_due = perf_counter() + _LINE_S
-            now.line = answer_line(
-                now.tally.figures(), speculation=now.message.settings.speculation
-            )
+            now.line = answer_line(now.tally.figures(), speculation=now.message.settings.may_draft)
         line = now.line
         progress = Progress.STREAMING
         if not now.tally.num_tokens and not now.pieces:
@@ -287,7 +299,7 @@ class ChatModel(QObject):
             return
         figures = now.tally.settled(ended) if ended else now.tally.figures()
         reason = ended.finish_reason if ended else ""
-        speculation = now.message.settings.speculation
+        speculation = now.message.settings.may_draft
         line = answer_line(figures, speculation=speculation, finish_reason=reason)
         if progress is Progress.STOPPED:
             line = f"{line}{SEPARATOR}stopped" if figures.num_tokens else "Stopped"

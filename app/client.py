@@ -20,6 +20,7 @@ from app.wire import (
     EngineError,
     Fault,
     Json,
+    PlanReport,
     StatusReport,
     parse_chunk,
     parse_fault,
@@ -58,13 +59,16 @@ class EngineClient:
             raise EngineError(parse_fault(body.get("error")) or NOT_UNDERSTOOD)
         return parse_status(body)
 
-    async def chat(self, request: ChatRequest, model: str) -> AsyncGenerator[Delta | Ended]:
-        """The answer as it is made; the last event is `Ended`. Raises `EngineError`."""
+    async def chat(
+        self, request: ChatRequest, model: str, plan: PlanReport | None = None
+    ) -> AsyncGenerator[Delta | Ended]:
+        """The answer as it is made; the last event is `Ended`. ``plan`` is what the engine said of
+        itself. Raises `EngineError`."""
         ended = False
         fault: Fault | None = None
         try:
             async with self._http.stream(
-                "POST", "/v1/chat/completions", json=request.to_json(model)
+                "POST", "/v1/chat/completions", json=request.to_json(model, plan)
             ) as response:
                 if response.is_error:
                     body = _decode(await response.aread())

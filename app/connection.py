@@ -14,17 +14,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from time import perf_counter
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.engine_process import Announcement, EngineExit, EngineProcess
-from app.wire import EngineError, EngineState, Fault, ModelReport, PlanReport
+from app.tasks import Tasks
+from app.wire import EngineError, EngineState, Fault, ModelReport, PlanReport, StatusReport
 
 if TYPE_CHECKING:
     from app.client import EngineClient
 
 _POLL_S = 0.2
+_MAX_POLL_ERRORS = 25
+"""In a row, which takes five seconds or more; an engine that dies is told of by its process."""
 _PAUSES_S = (1.0, 2.0, 4.0)
 """Before each further start, as long as the engine keeps dying; then a person must ask."""
 _STEADY_S = 60.0
@@ -44,7 +47,7 @@ class Phase(StrEnum):
     PAUSING = "pausing"
     """It died and will be started again."""
     DEAD = "dead"
-    """It died and waits for a person."""
+    """It died, or the window cannot follow it, and a person must ask for another start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +75,11 @@ class EngineSituation:
 
 @dataclass(frozen=True, slots=True)
 class ReadyEngine:
-    """An engine that answers, and the id of its model."""
+    """An engine that answers, its model, and what it chose to run it with."""
 
     client: EngineClient
     model: ModelReport
+    plan: PlanReport | None = None
 
 
 class EngineConnection(QObject):
@@ -98,7 +102,9 @@ class EngineConnection(QObject):
         self._process: EngineProcess | None = None
         self._client: EngineClient | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._replacement: asyncio.Task[None] | None = None
         self._waiting: list[asyncio.Future[None]] = []
+        self._tasks = Tasks(self._on_failure)
         self._num_deaths = 0
         self._situation = EngineSituation(Phase.STARTING, "Starting the engine", perf_counter())
         self._pause = QTimer(self)
@@ -120,11 +126,13 @@ class EngineConnection(QObject):
         self._start_process()
 
     def start_again(self) -> None:
-        """A person asks for a fresh start, whatever the phase."""
+        """A person asks for a fresh start, whatever the phase; once is enough."""
+        if self._replacement and not self._replacement.done():
+            return
         self._num_deaths = 0
         self._pause.stop()
         if self.pid:
-            asyncio.get_running_loop().create_task(self._replace_process())
+            self._replacement = self._tasks.start(self._replace_process())
         else:
             self._start_process()
 
@@ -133,7 +141,7 @@ class EngineConnection(QObject):
         while True:
             situation = self._situation
             if situation.phase is Phase.READY and self._client and situation.model:
-                return ReadyEngine(self._client, situation.model)
+                return ReadyEngine(self._client, situation.model, situation.plan)
             if not situation.is_on_its_way:
                 raise EngineError(Fault(situation.sentence, situation.phase.value))
             change: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -143,6 +151,8 @@ class EngineConnection(QObject):
     async def close(self) -> None:
         """End the engine and every connection to it, within five seconds."""
         self._pause.stop()
+        if self._replacement:
+            self._replacement.cancel()
         await self._drop_client()
         if self._process:
             await self._process.close()
@@ -161,11 +171,11 @@ class EngineConnection(QObject):
         if old:
             await old.close()
             old.deleteLater()
+            self._process = None
         self._start_process()
 
     def _on_announced(self, announcement: Announcement) -> None:
-        loop = asyncio.get_event_loop()
-        self._watch = loop.create_task(self._watch_until_ready(announcement.port))
+        self._watch = self._tasks.start(self._watch_until_ready(announcement.port))
 
     async def _watch_until_ready(self, port: int) -> None:
         # The HTTP library takes a while to import; the window must not stand still for it.
@@ -174,27 +184,16 @@ class EngineConnection(QObject):
             f"http://127.0.0.1:{port}", self._key
         )
         since = self._situation.since
-        while self._client is client:
+        num_errors = 0
+        while self._client is client and self._situation.is_on_its_way:
             try:
-                report = await client.status()
-            except EngineError:
-                await asyncio.sleep(_POLL_S)  # its end, if this is one, is told by the process
-                continue
-            situation = EngineSituation(
-                Phase.LOADING,
-                report.stage.rstrip(".") or "Loading the model",
-                since,
-                report.model,
-                report.plan,
-            )
-            if report.state is EngineState.READY and report.model:
-                self._set(replace(situation, phase=Phase.READY, sentence="", since=perf_counter()))
-                return
-            if report.state is EngineState.FAILED:
-                fault = report.fault or Fault("The engine could not load the model.", "failed")
-                self._set(replace(situation, phase=Phase.FAILED, sentence=fault.message))
-                return
-            self._set(situation)
+                self._set(_told_by(await client.status(), since))
+                num_errors = 0
+            except EngineError as error:
+                num_errors += 1
+                if num_errors == _MAX_POLL_ERRORS:
+                    sentence = f"The engine does not say how far it is. {error.fault.message}"
+                    self._set(EngineSituation(Phase.DEAD, sentence, perf_counter()))
             await asyncio.sleep(_POLL_S)
 
     def _on_ended(self, end: EngineExit) -> None:
@@ -210,7 +209,7 @@ class EngineConnection(QObject):
         if self._process:
             self._process.deleteLater()
             self._process = None
-        asyncio.get_event_loop().create_task(self._drop_client())
+        self._tasks.start(self._drop_client())
         self._set(
             EngineSituation(
                 Phase.DEAD if hopeless else Phase.PAUSING,
@@ -231,6 +230,12 @@ class EngineConnection(QObject):
         if client:
             await client.close()
 
+    def _on_failure(self, task: asyncio.Task[Any]) -> None:
+        """A fault of the window's own, after which it does not know what its engine does."""
+        self._pause.stop()
+        sentence = "The window stumbled and lost sight of its engine."
+        self._set(EngineSituation(Phase.DEAD, sentence, perf_counter()))
+
     def _set(self, situation: EngineSituation) -> None:
         if situation == self._situation:
             return
@@ -240,3 +245,20 @@ class EngineConnection(QObject):
             if not change.done():
                 change.set_result(None)
         self.changed.emit(situation)
+
+
+def _told_by(report: StatusReport, since: float) -> EngineSituation:
+    """What a status report comes to, for an engine that has been on its way ``since`` then."""
+    situation = EngineSituation(
+        Phase.LOADING,
+        report.stage.rstrip(".") or "Loading the model",
+        since,
+        report.model,
+        report.plan,
+    )
+    if report.state is EngineState.READY and report.model:
+        return replace(situation, phase=Phase.READY, sentence="", since=perf_counter())
+    if report.state is EngineState.FAILED:
+        fault = report.fault or Fault("The engine could not load the model.", "failed")
+        return replace(situation, phase=Phase.FAILED, sentence=fault.message)
+    return situation

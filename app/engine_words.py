@@ -38,19 +38,25 @@ class Notice:
     last_lines: tuple[str, ...]
 
 
-def drafter_text(drafter: str) -> str:
-    """``Auto: prompt lookup`` for the engine's own choice; its name in words."""
-    name = drafter.replace("_", " ").strip()
-    if name in ("", "none"):
+def drafter_words(drafter: str) -> str:
+    """``suffix + prompt lookup`` for the engine's ``suffix+prompt_lookup``; empty for none."""
+    names = [name.replace("_", " ").strip() for name in drafter.split("+")]
+    return " + ".join(name for name in names if name not in ("", "none"))
+
+
+def drafter_text(plan: PlanReport) -> str:
+    """The drafter in words, with ``Auto:`` before it where the engine chose it."""
+    words = drafter_words(plan.drafter)
+    if not words:
         return "no drafter"
-    return f"Auto: {name}"
+    return f"Auto: {words}" if plan.is_auto_drafter else words
 
 
 def bar_text(situation: EngineSituation, now: float) -> BarText:
     """What the model bar says. ``now`` is a `perf_counter` reading."""
     name = situation.model.name if situation.model else "Paceline"
     plan = situation.plan
-    parts = [part for part in (plan.device, drafter_text(plan.drafter)) if part] if plan else []
+    parts = [part for part in (plan.device, drafter_text(plan)) if part] if plan else []
     progress = ""
     if situation.phase in (Phase.STARTING, Phase.LOADING):
         progress = f"{situation.sentence}{SEPARATOR}{now - situation.since:.1f} s"
@@ -65,7 +71,8 @@ def _reasons(plan: PlanReport | None) -> tuple[str, ...]:
     rows = (
         ("Backend", plan.backend),
         ("Device", plan.device),
-        ("Drafter", plan.drafter.replace("_", " ")),
+        ("Drafter", drafter_words(plan.drafter) or plan.drafter),
+        ("Speculation", plan.speculation.value if plan.speculation else ""),
         ("Cache", plan.cache_precision),
     )
     return (*(f"{label}: {value}" for label, value in rows if value), *plan.reasons)

@@ -1,8 +1,9 @@
 """The figures of an answer, counted from its steps or taken from the engine, and put into words.
 
 `Tally` counts while an answer streams, so that a stopped answer has figures too. The definitions
-are the engine's: acceptance = accepted / verified draft tokens, tokens per step = emitted /
-forward passes that emitted, rate = tokens after the first / time after the first.
+are the engine's: acceptance = accepted / verified draft tokens, acceptance by position = of the
+steps that compared a draft at that depth the share that accepted it there, tokens per step =
+emitted / forward passes that emitted, rate = tokens after the first / time after the first.
 """
 
 from __future__ import annotations
@@ -16,6 +17,21 @@ _STOP_REASONS = {"length": "cut at the length limit"}
 
 
 @dataclass(frozen=True, slots=True)
+class DrafterFigures:
+    """What one drafter did for an answer, counted over the steps that verified its drafts."""
+
+    drafter: str
+    num_steps: int = 0
+    num_verified: int = 0
+    num_accepted: int = 0
+
+    @property
+    def acceptance(self) -> float:
+        """Accepted / verified."""
+        return self.num_accepted / self.num_verified if self.num_verified else 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Figures:
     """What is known of one answer; None where nothing can be said."""
 
@@ -26,6 +42,8 @@ class Figures:
     acceptance: float | None = None
     by_position: tuple[float, ...] = ()
     """Share accepted of the verifications that reached the position; index 0 is the first."""
+    by_drafter: tuple[DrafterFigures, ...] = ()
+    """In the order of their first draft."""
     num_steps: int = 0
     num_drafted: int = 0
     num_verified: int = 0
@@ -48,10 +66,10 @@ class Tally:
     verify_ms: float = 0.0
     overhead_ms: float = 0.0
     _first_ms: float | None = None
-    _first_tokens: int = 0
     _last_ms: float = 0.0
     _reached: list[int] = field(default_factory=list[int])
     _accepted: list[int] = field(default_factory=list[int])
+    _by_drafter: dict[str, DrafterFigures] = field(default_factory=dict[str, DrafterFigures])
 
     def add(self, step: Step) -> None:
         """Count one step; a step that emits nothing counts its times alone."""
@@ -62,38 +80,48 @@ class Tally:
             return
         if self._first_ms is None:
             self._first_ms = step.t_ms
-            self._first_tokens = len(step.tokens)
         self._last_ms = step.t_ms
         self.num_tokens += len(step.tokens)
         self.num_steps += 1
         self.num_drafted += step.num_drafted
         self.num_verified += step.num_verified
         self.num_accepted += step.num_accepted
-        self._count_positions(step.num_verified, step.num_accepted)
+        self._count_positions(step.num_reached, step.num_accepted)
+        if step.drafter and step.num_verified:
+            self._count_drafter(step.drafter, step)
 
-    def _count_positions(self, num_verified: int, num_accepted: int) -> None:
-        reached = min(num_verified, num_accepted + 1)
-        while len(self._reached) < reached:
+    def _count_positions(self, num_reached: int, num_accepted: int) -> None:
+        while len(self._reached) < num_reached:
             self._reached.append(0)
             self._accepted.append(0)
-        for position in range(reached):
+        for position in range(num_reached):
             self._reached[position] += 1
             self._accepted[position] += position < num_accepted
+
+    def _count_drafter(self, drafter: str, step: Step) -> None:
+        before = self._by_drafter.get(drafter, DrafterFigures(drafter))
+        self._by_drafter[drafter] = replace(
+            before,
+            num_steps=before.num_steps + 1,
+            num_verified=before.num_verified + step.num_verified,
+            num_accepted=before.num_accepted + step.num_accepted,
+        )
 
     def figures(self) -> Figures:
         """Where the answer stands now."""
         first_ms = self._first_ms
         elapsed_ms = 0.0 if first_ms is None else self._last_ms - first_ms
-        later = self.num_tokens - self._first_tokens
+        later = self.num_tokens - 1
         return Figures(
             num_tokens=self.num_tokens,
-            rate_tok_s=1000 * later / elapsed_ms if later and elapsed_ms > 0 else None,
+            rate_tok_s=1000 * later / elapsed_ms if elapsed_ms > 0 else None,
             first_token_s=None if first_ms is None else first_ms / 1000,
             tokens_per_step=self.num_tokens / self.num_steps if self.num_steps else None,
             acceptance=self.num_accepted / self.num_verified if self.num_verified else None,
             by_position=tuple(
                 hits / seen for hits, seen in zip(self._accepted, self._reached, strict=True)
             ),
+            by_drafter=tuple(self._by_drafter.values()),
             num_steps=self.num_steps,
             num_drafted=self.num_drafted,
             num_verified=self.num_verified,
@@ -116,6 +144,7 @@ class Tally:
             first_token_s=None if metrics.ttft_ms is None else metrics.ttft_ms / 1000,
             tokens_per_step=metrics.tokens_per_step,
             acceptance=metrics.acceptance_rate,
+            by_position=metrics.acceptance_by_position,
         )
 
 

@@ -29,7 +29,7 @@ def words_of(message: Message) -> MessageWords:
     ended_early = message.progress in (Progress.FAILED, Progress.STOPPED)
     return MessageWords(
         speaker="You" if is_question else "Paceline",
-        caption="" if is_question or message.settings.speculation else "without speculation",
+        caption="" if is_question or message.settings.may_draft else "without speculation",
         text=message.text,
         line=message.line,
         notes="\n".join(message.notes),

@@ -23,8 +23,17 @@ class EngineState(StrEnum):
     FAILED = "failed"
 
 
+class Speculation(StrEnum):
+    """How the engine drafts."""
+
+    ADAPTIVE = "adaptive"
+    STATIC = "static"
+    OFF = "off"
+
+
 class Origin(StrEnum):
-    """Where a token came from: see the glossary in the README."""
+    """Where a token came from: not drafted, drafted and kept, the model's own where it disagreed
+    with the draft, its extra one after a draft that was right to the end."""
 
     PLAIN = "plain"
     ACCEPTED = "accepted"
@@ -50,13 +59,24 @@ class EngineError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """What the engine chose to run the model with, and why."""
+    """What the engine chose to run the model with, and why.
+
+    ``drafter`` may be several, joined by ``+``. ``speculation`` is how answers are made unless
+    their request says otherwise.
+    """
 
     backend: str
     device: str
     drafter: str
     cache_precision: str
     reasons: tuple[str, ...] = ()
+    speculation: Speculation | None = None
+    is_auto_drafter: bool = False
+
+    @property
+    def speculates(self) -> bool | None:
+        """Whether answers are drafted by default; None where the engine does not say."""
+        return None if self.speculation is None else self.speculation is not Speculation.OFF
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,13 +110,17 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One forward pass of the target. ``t_ms`` counts from the engine's receipt of the request."""
+    """One forward pass of the target. ``t_ms`` counts from the engine's receipt of the request.
+
+    ``num_reached`` are the depths at which a drafted token was compared with the target's own.
+    """
 
     t_ms: float
     drafter: str | None
     tokens: tuple[Token, ...]
     num_drafted: int
     num_verified: int
+    num_reached: int
     draft_ms: float
     verify_ms: float
     overhead_ms: float
@@ -116,6 +140,7 @@ class Metrics:
     throughput_tok_s: float | None
     tokens_per_step: float | None
     acceptance_rate: float | None
+    acceptance_by_position: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +174,14 @@ class AnswerSettings:
     ``max_tokens`` is bounded, for a small model may repeat itself until its context is full.
     """
 
-    speculation: bool = True
+    speculation: bool | None = None
     max_tokens: int | None = DEFAULT_MAX_TOKENS
     temperature: float | None = None
+
+    @property
+    def may_draft(self) -> bool:
+        """Speculation is on, or it is not known yet that it is off."""
+        return self.speculation is not False
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,21 +191,32 @@ class ChatRequest:
     messages: tuple[tuple[str, str], ...]
     settings: AnswerSettings
 
-    def to_json(self, model: str) -> dict[str, object]:
-        """The body of ``POST /v1/chat/completions``."""
+    def to_json(self, model: str, plan: PlanReport | None) -> dict[str, object]:
+        """The body of ``POST /v1/chat/completions`` for an engine that runs ``model`` by ``plan``.
+
+        The plan's own way is not asked for: "adaptive" would overrule an engine that was started
+        with a fixed length.
+        """
         body: dict[str, object | None] = {
             "model": model,
             "messages": [{"role": role, "content": text} for role, text in self.messages],
             "stream": True,
             "stream_options": {"include_steps": True},
-            "speculation": "adaptive" if self.settings.speculation else "off",
+            "speculation": _asked_speculation(self.settings.speculation, plan),
             "max_tokens": self.settings.max_tokens,
             "temperature": self.settings.temperature,
         }
         return {name: value for name, value in body.items() if value is not None}
 
 
+def _asked_speculation(wanted: bool | None, plan: PlanReport | None) -> str | None:
+    if wanted is None or (plan and plan.speculates == wanted):
+        return None
+    return (Speculation.ADAPTIVE if wanted else Speculation.OFF).value
+
+
 _STATES = {state.value: state for state in EngineState}
+_SPECULATIONS = {speculation.value: speculation for speculation in Speculation}
 _ORIGINS = {origin.value: origin for origin in Origin}
 
 
@@ -235,6 +276,8 @@ def _plan(value: object) -> PlanReport | None:
         drafter=_text(plan.get("drafter")),
         cache_precision=_text(plan.get("cache_precision")),
         reasons=tuple(_text(reason) for reason in _items(plan.get("reasons"))),
+        speculation=_SPECULATIONS.get(_text(plan.get("speculation"))),
+        is_auto_drafter=plan.get("is_auto_drafter") is True,
     )
 
 
@@ -258,6 +301,7 @@ def _step(value: object) -> Step | None:
         tokens=tuple(_token(token) for token in _items(step.get("emitted"))),
         num_drafted=len(_items(_object(step.get("draft")).get("tokens"))),
         num_verified=len(_items(step.get("verified"))),
+        num_reached=_count(step.get("num_reached")),
         draft_ms=_number(step.get("draft_ms")) or 0.0,
         verify_ms=_number(step.get("verify_ms")) or 0.0,
         overhead_ms=_number(step.get("overhead_ms")) or 0.0,
@@ -274,6 +318,9 @@ def _metrics(value: object) -> Metrics | None:
         throughput_tok_s=_number(metrics.get("throughput_tok_s")),
         tokens_per_step=_number(metrics.get("tokens_per_step")),
         acceptance_rate=_number(metrics.get("acceptance_rate")),
+        acceptance_by_position=tuple(
+            _number(share) or 0.0 for share in _items(metrics.get("acceptance_by_position"))
+        ),
     )
 
 

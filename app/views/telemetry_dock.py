@@ -26,6 +26,7 @@ from app.icons import icon
 from app.telemetry import Telemetry
 from app.theme import FIGURE_PX, SMALL_PX, Theme, figure_font
 from app.views.bars import PositionBars, TimeStrip
+from app.views.drafter_rows import DrafterRows
 from app.views.elided_label import ElidedLabel
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 _WIDTH_PX = 296
 _HEAD_PX = 34
-_CURVE_PX = 68
+_CURVE_PX = 64
 _FRAMES_PER_PICTURE = 2
 _FRAMES_PER_FIGURE = 4
 _ROWS = ("First token", "Forward passes", "Drafted", "Verified", "Accepted")
@@ -77,6 +78,8 @@ class TelemetryDock(QDockWidget):
         self._curve_room = QGridLayout()
         self._positions = PositionBars(theme, self)
         self._strip = TimeStrip(theme, self)
+        self._drafters = DrafterRows(self)
+        self._by_drafter = self._labelled("Accepted by drafter", self._drafters)
         self._values: list[QLabel] = []
         self.setWidget(self._page())
         self.setMinimumWidth(_WIDTH_PX)
@@ -124,11 +127,12 @@ class TelemetryDock(QDockWidget):
         page.setObjectName("telemetryPage")
         layout = QVBoxLayout(page)
         layout.setContentsMargins(16, 4, 16, 8)
-        layout.setSpacing(12)
+        layout.setSpacing(8)
         layout.addLayout(self._arrange_curves())
         layout.addWidget(self._labelled("Accepted by position", self._positions))
         layout.addWidget(self._labelled("Time", self._strip))
         layout.addLayout(self._rows())
+        layout.addWidget(self._by_drafter)
         layout.addStretch(1)
         scroll = QScrollArea(self)
         scroll.setObjectName("telemetryScroll")
@@ -205,6 +209,8 @@ class TelemetryDock(QDockWidget):
         self._steps.value.setText(steps_text(telemetry.latest_tokens_per_step))
         self._positions.show_shares(figures.by_position)
         self._strip.show_figures(figures)
+        self._drafters.show_drafters(figures.by_drafter)
+        self._by_drafter.setVisible(bool(figures.by_drafter))  # the last: nothing moves with it
         texts = (
             seconds_text(figures.first_token_s),
             f"{figures.num_steps:,}",

@@ -50,6 +50,9 @@ STORY = (
 
 _PATTERN = (3, 3, 0, 2, 3, 1, 3, 3, 2, 0, 3, 1)
 """Accepted of three drafted tokens, step by step."""
+_DRAFTED = 3
+_DRAFTERS = ("suffix", "prompt_lookup", "suffix", "suffix", "prompt_lookup")
+"""Who drafted, step by step."""
 
 
 @dataclass
@@ -60,6 +63,7 @@ class Script:
     load_s: float = 0.0
     fails_to_load: bool = False
     ignores_end_of_input: bool = False
+    speculation: str = "adaptive"
     asked: list[dict[str, Any]] = field(default_factory=list)
     cancelled: int = 0
 
@@ -122,7 +126,7 @@ class Server:
             }
             if ready
             else None,
-            "plan": _plan() if ready else None,
+            "plan": _plan(self._script.speculation) if ready else None,
             "engine": None,
         }
 
@@ -139,7 +143,7 @@ class Server:
         answer = CODE if "code" in question else STORY
         if "long" in question:
             answer = "\n".join([CODE, STORY] * 12)
-        speculation = body["speculation"] != "off"
+        speculation = body.get("speculation", self._script.speculation) != "off"
         for number, chunk in enumerate(self._chunks(answer, speculation)):
             if number == 4 and "stall" in question:
                 await self._hang(writer)
@@ -170,20 +174,25 @@ class Server:
         tokens = re.findall(r"\s*\S{1,6}|\s+$", answer)
         yield _chunk("", None, role=True)
         at, step_ms, t_ms = 0, max(2.0, 1000 * self._script.pace_s), 120.0
-        counts = {"steps": 0, "verified": 0, "accepted": 0}
-        for accepted in itertools.cycle(_PATTERN):
+        accepted_by_step: list[int] = []
+        for accepted, drafter in zip(itertools.cycle(_PATTERN), itertools.cycle(_DRAFTERS)):
             if at >= len(tokens):
                 break
-            verified = 3 if speculation else 0
             accepted = min(accepted if speculation else 0, len(tokens) - at - 1)
             piece = tokens[at : at + accepted + 1]
-            counts["steps"] += 1
-            counts["verified"] += verified
-            counts["accepted"] += accepted
-            yield _chunk("".join(piece), _step(t_ms, piece, accepted, verified))
+            accepted_by_step.append(accepted)
+            drafted_by = drafter if speculation else None
+            yield _chunk("".join(piece), _step(t_ms, piece, accepted, drafted_by))
             at += len(piece)
             t_ms += step_ms
-        yield _last(len(tokens), counts, t_ms - step_ms, speculation)
+        chunk = _chunk("", None)
+        chunk["choices"][0]["finish_reason"] = "stop"
+        chunk["paceline"] = {
+            "metrics": _metrics(len(tokens), accepted_by_step, t_ms - step_ms, speculation),
+            "plan": _plan(self._script.speculation),
+            "notes": [],
+        }
+        yield chunk
 
     async def _send(self, writer: asyncio.StreamWriter, status: int, body: dict[str, Any]) -> None:
         content = json.dumps(body).encode()
@@ -201,11 +210,13 @@ def _error(message: str, code: str) -> dict[str, Any]:
     }
 
 
-def _plan() -> dict[str, Any]:
+def _plan(speculation: str) -> dict[str, Any]:
     return {
         "backend": "paged",
         "device": "CPU",
-        "drafter": "prompt_lookup",
+        "drafter": "suffix+prompt_lookup",
+        "is_auto_drafter": True,
+        "speculation": speculation,
         "cache_precision": "f16",
         "reasons": ["Prompt lookup needs no second model."],
     }
@@ -225,7 +236,8 @@ def _chunk(text: str, step: dict[str, Any] | None, *, role: bool = False) -> dic
     return chunk
 
 
-def _step(t_ms: float, piece: list[str], accepted: int, verified: int) -> dict[str, Any]:
+def _step(t_ms: float, piece: list[str], accepted: int, drafter: str | None) -> dict[str, Any]:
+    verified = _DRAFTED if drafter else 0
     emitted = [
         {
             "token": 1,
@@ -242,7 +254,7 @@ def _step(t_ms: float, piece: list[str], accepted: int, verified: int) -> dict[s
     ]
     return {
         "t_ms": t_ms,
-        "drafter": "prompt_lookup" if verified else None,
+        "drafter": drafter,
         "draft": {
             "tokens": [1] * verified,
             "parents": list(range(-1, verified - 1)),
@@ -250,6 +262,7 @@ def _step(t_ms: float, piece: list[str], accepted: int, verified: int) -> dict[s
         },
         "verified": list(range(verified)),
         "chosen_length": verified,
+        "num_reached": min(accepted + 1, verified),
         "reason": "pays",
         "emitted": emitted,
         "draft_ms": 0.1 if verified else 0.0,
@@ -258,34 +271,32 @@ def _step(t_ms: float, piece: list[str], accepted: int, verified: int) -> dict[s
     }
 
 
-def _last(
-    num_tokens: int, counts: dict[str, int], last_ms: float, speculation: bool
+def _metrics(
+    num_tokens: int, accepted: list[int], last_ms: float, speculation: bool
 ) -> dict[str, Any]:
-    chunk = _chunk("", None)
-    chunk["choices"][0]["finish_reason"] = "stop"
+    num_verified = _DRAFTED * len(accepted) if speculation else 0
     elapsed_s = max(1e-3, (last_ms - 120.0) / 1000)
-    chunk["paceline"] = {
-        "metrics": {
-            "ttft_ms": 120.0,
-            "tpot_ms": None,
-            "throughput_tok_s": (num_tokens - 1) / elapsed_s,
-            "prompt_tokens": 20,
-            "num_generated_tokens": num_tokens,
-            "num_target_steps": counts["steps"],
-            "num_draft_tokens": counts["verified"],
-            "num_verified_tokens": counts["verified"],
-            "num_accepted_tokens": counts["accepted"],
-            "acceptance_rate": counts["accepted"] / counts["verified"] if speculation else None,
-            "tokens_per_step": num_tokens / counts["steps"],
-            "acceptance_by_position": [],
-            "draft_ms": 1.0,
-            "verify_ms": 9.0,
-            "overhead_ms": 1.0,
-        },
-        "plan": _plan(),
-        "notes": [],
+    shares: list[float] = []
+    for position in range(_DRAFTED if speculation else 0):
+        reached = [count for count in accepted if count >= position]
+        shares.append(sum(count > position for count in reached) / max(1, len(reached)))
+    return {
+        "ttft_ms": 120.0,
+        "tpot_ms": None,
+        "throughput_tok_s": (num_tokens - 1) / elapsed_s,
+        "prompt_tokens": 20,
+        "num_generated_tokens": num_tokens,
+        "num_target_steps": len(accepted),
+        "num_draft_tokens": num_verified,
+        "num_verified_tokens": num_verified,
+        "num_accepted_tokens": sum(accepted),
+        "acceptance_rate": sum(accepted) / num_verified if speculation else None,
+        "tokens_per_step": num_tokens / len(accepted),
+        "acceptance_by_position": shares,
+        "draft_ms": 1.0,
+        "verify_ms": 9.0,
+        "overhead_ms": 1.0,
     }
-    return chunk
 
 
 def _line(chunk: dict[str, Any]) -> bytes:
@@ -308,12 +319,21 @@ async def main() -> None:
     options.add_argument("--fail-load", action="store_true")
     options.add_argument("--exit-code", type=int)
     options.add_argument("--stubborn", action="store_true")
+    options.add_argument("--speculation", default="adaptive")
+    options.add_argument("--other-key", action="store_true")
     chosen = options.parse_args()
     if chosen.exit_code is not None:
         sys.stderr.write("There is no model folder at /nowhere. Name one with --model.\n")
         sys.exit(chosen.exit_code)
-    script = Script(chosen.pace_ms / 1000, chosen.load_s, chosen.fail_load, chosen.stubborn)
-    port = await Server(script, os.environ.get("PACELINE_API_KEY", "")).start()
+    script = Script(
+        chosen.pace_ms / 1000,
+        chosen.load_s,
+        chosen.fail_load,
+        chosen.stubborn,
+        chosen.speculation,
+    )
+    key = "another" if chosen.other_key else os.environ.get("PACELINE_API_KEY", "")
+    port = await Server(script, key).start()
     sys.stdout.write(json.dumps({"port": port, "pid": os.getpid(), "version": "0.0"}) + "\n")
     sys.stdout.flush()
     await _until_end_of_input(script.ignores_end_of_input)

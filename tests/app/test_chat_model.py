@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from time import perf_counter
 
+import pytest
+
 from app.conversation import Message, Progress, Role
 from tests.app.conftest import OpenSession, Run, asked, until
 
@@ -80,9 +82,63 @@ def test_the_switch_governs_the_next_answer(run: Run, open_session: OpenSession)
             chat.send("a story")
             await until(lambda: not chat.is_busy)
         bodies = (await asked(session))["asked"]
-        assert [body["speculation"] for body in bodies] == ["adaptive", "off", "adaptive"]
+        assert [body.get("speculation") for body in bodies] == [None, "off", None]
         assert "speculation off" in chat.messages[3].line
         assert "accepted" not in chat.messages[3].line
+
+    run(story())
+
+
+def test_speculation_stands_where_the_engine_was_started_until_a_person_sets_it(
+    run: Run, open_session: OpenSession
+) -> None:
+    async def story() -> None:
+        session = open_session("--speculation", "off", "--load-s", "0.3", "--pace-ms", "1")
+        chat = session.chat
+        assert chat.speculation  # nothing is known yet
+        chat.send("a story")
+        await until(lambda: not chat.is_busy)
+        assert not chat.speculation
+        assert "speculation off" in chat.messages[1].line
+        chat.set_speculation(True)
+        chat.follow_plan(session.connection.situation.plan)
+        assert chat.speculation
+        chat.send("a story")
+        await until(lambda: not chat.is_busy)
+        assert "accepted" in chat.messages[3].line
+        bodies = (await asked(session))["asked"]
+        assert [body.get("speculation") for body in bodies] == [None, "adaptive"]
+
+    run(story())
+
+
+def test_a_fixed_draft_length_of_the_engine_is_not_overruled(
+    run: Run, open_session: OpenSession
+) -> None:
+    async def story() -> None:
+        session = open_session("--speculation", "static", "--pace-ms", "1")
+        session.chat.compare("a story")
+        await until(lambda: not session.chat.is_busy)
+        bodies = (await asked(session))["asked"]
+        assert [body.get("speculation") for body in bodies] == [None, "off"]
+
+    run(story())
+
+
+def test_a_stumble_of_the_windows_own_ends_the_answer(
+    run: Run, open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        session = open_session("--pace-ms", "1")
+        chat = session.chat
+        await session.connection.ready()
+        monkeypatch.setattr("app.chat_model.history", lambda messages, question: 1 / 0)
+        chat.send("a story")
+        await until(lambda: not chat.is_busy)
+        answer = chat.messages[-1]
+        assert answer.progress is Progress.FAILED
+        assert answer.fault is not None
+        assert answer.fault.message == "The window stumbled over this answer."
 
     run(story())
 
@@ -155,7 +211,7 @@ def test_a_comparison_asks_twice_and_says_what_came_of_it(
         assert (first.settings.speculation, second.settings.speculation) == (True, False)
         assert second.notes[-1].endswith("× with speculation · the two answers are identical")
         bodies = (await asked(session))["asked"]
-        assert [body["speculation"] for body in bodies] == ["adaptive", "off"]
+        assert [body.get("speculation") for body in bodies] == [None, "off"]
         assert bodies[0]["messages"] == bodies[1]["messages"]
         assert {body["max_tokens"] for body in bodies} == {256}
 

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 
 from app.connection import EngineConnection, EngineSituation, Phase
-from app.engine_words import bar_text, notice
-from app.wire import EngineError
+from app.engine_words import bar_text, drafter_text, notice
+from app.wire import EngineError, PlanReport
 from tests.app.conftest import Run, until
 
 Connect = Callable[..., EngineConnection]
@@ -35,7 +35,7 @@ def test_goes_from_starting_over_loading_to_ready(run: Run, connect: Connect) ->
         assert seen == [Phase.STARTING, Phase.LOADING, Phase.READY]
         assert ready.model.name == "SmolLM2-135M-Instruct"
         assert connection.situation.plan is not None
-        assert connection.situation.plan.drafter == "prompt_lookup"
+        assert connection.situation.plan.drafter == "suffix+prompt_lookup"
 
     run(story())
 
@@ -50,7 +50,8 @@ def test_says_what_is_being_done_and_for_how_long(run: Run, connect: Connect) ->
         await connection.ready()
         text = bar_text(connection.situation, 0.0)
         assert (text.name, text.progress) == ("SmolLM2-135M-Instruct", "")
-        assert text.detail == "CPU · Auto: prompt lookup"
+        assert text.detail == "CPU · Auto: suffix + prompt lookup"
+        assert "Speculation: adaptive" in text.reasons
         assert "Prompt lookup needs no second model." in text.reasons
 
     run(story())
@@ -120,3 +121,63 @@ def test_a_model_that_cannot_be_loaded_is_told_in_the_engines_words(
         assert connection.situation.phase is Phase.FAILED
 
     run(story())
+
+
+def test_an_engine_that_refuses_the_key_is_not_asked_for_ever(
+    run: Run, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.connection._POLL_S", 0.01)
+
+    async def story() -> None:
+        connection = connect("--other-key")
+        with pytest.raises(EngineError, match=r"does not say how far it is. Wrong key\."):
+            await connection.ready()
+        assert connection.situation.phase is Phase.DEAD
+
+    run(story())
+
+
+def test_a_stumble_of_the_windows_own_is_told_and_can_be_got_over(
+    run: Run, connect: Connect, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story() -> None:
+        connection = connect()
+        with monkeypatch.context() as broken:
+            broken.setattr("app.client.EngineClient.status", lambda client: 1 / 0)
+            with pytest.raises(EngineError, match="lost sight of its engine"):
+                await connection.ready()
+        assert connection.situation.phase is Phase.DEAD
+        connection.start_again()
+        await until(lambda: connection.situation.phase is Phase.READY)
+
+    run(story())
+
+
+def test_no_engine_is_started_once_the_window_has_closed(run: Run, connect: Connect) -> None:
+    async def story() -> None:
+        connection = connect()
+        await connection.ready()
+        connection.start_again()
+        connection.start_again()
+        await asyncio.sleep(0)
+        await connection.close()
+        await asyncio.sleep(0.2)
+        assert connection.pid == 0
+
+    run(story())
+
+
+@pytest.mark.parametrize(
+    ("drafter", "is_auto", "text"),
+    [
+        ("prompt_lookup", True, "Auto: prompt lookup"),
+        ("prompt_lookup", False, "prompt lookup"),
+        ("suffix+prompt_lookup", False, "suffix + prompt lookup"),
+        ("none", True, "no drafter"),
+    ],
+)
+def test_auto_is_said_only_of_the_engines_own_choice(
+    drafter: str, is_auto: bool, text: str
+) -> None:
+    plan = PlanReport("paged", "CPU", drafter, "f16", is_auto_drafter=is_auto)
+    assert drafter_text(plan) == text

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from app.figures import Answer, Figures, Tally, answer_line, comparison_text
+from app.figures import Answer, DrafterFigures, Figures, Tally, answer_line, comparison_text
 from app.wire import Ended, Metrics, Origin, Step, Token
 
 
-def a_step(t_ms: float, accepted: int, verified: int) -> Step:
+def a_step(t_ms: float, accepted: int, verified: int, drafter: str | None = None) -> Step:
+    """A step on a chain that goes on after the first mismatch, if there is one."""
     tokens = [Token("x", Origin.ACCEPTED, place + 1) for place in range(accepted)]
     tokens.append(Token("y", Origin.RECOVERED if verified else Origin.PLAIN, 0))
-    return Step(t_ms, None, tuple(tokens), verified, verified, 0.5, 8.0, 1.0)
+    reached = min(accepted + 1, verified)
+    return Step(t_ms, drafter, tuple(tokens), verified, verified, reached, 0.5, 8.0, 1.0)
 
 
 def test_counts_a_stopped_answer_from_its_steps() -> None:
@@ -24,8 +26,24 @@ def test_counts_a_stopped_answer_from_its_steps() -> None:
     assert figures.rate_tok_s == pytest.approx(4 / 0.2)
     assert figures.tokens_per_step == pytest.approx(5 / 3)
     assert figures.acceptance == pytest.approx(2 / 4)
-    # Three verified, two accepted reach positions 1 to 3; one verified reaches position 1.
+    # Three compared, two accepted reach positions 1 to 3; one compared reaches position 1.
     assert figures.by_position == pytest.approx((1 / 2, 1.0, 0.0))
+
+
+def test_each_drafter_answers_for_the_steps_that_verified_its_drafts() -> None:
+    tally = Tally()
+    for step in (
+        a_step(100, 0, 0),
+        a_step(200, 2, 3, "suffix"),
+        a_step(300, 1, 1, "prompt_lookup"),
+        a_step(400, 0, 2, "suffix"),
+        a_step(500, 0, 0, "prompt_lookup"),  # drafted, and the budget verified nothing of it
+    ):
+        tally.add(step)
+    assert tally.figures().by_drafter == (
+        DrafterFigures("suffix", num_steps=2, num_verified=5, num_accepted=2),
+        DrafterFigures("prompt_lookup", num_steps=1, num_verified=1, num_accepted=1),
+    )
 
 
 def test_nothing_is_claimed_of_an_answer_that_has_not_begun() -> None:
@@ -38,8 +56,10 @@ def test_nothing_is_claimed_of_an_answer_that_has_not_begun() -> None:
 def test_the_engines_own_metrics_win_over_the_count() -> None:
     tally = Tally()
     tally.add(a_step(100, 1, 1))
-    ended = Ended("", None, "stop", Metrics(41, 110.0, 96.2, 2.3, 0.71), None)
-    line = answer_line(tally.settled(ended), speculation=True)
+    ended = Ended("", None, "stop", Metrics(41, 110.0, 96.2, 2.3, 0.71, (0.8, 0.5)), None)
+    figures = tally.settled(ended)
+    assert figures.by_position == (0.8, 0.5)
+    line = answer_line(figures, speculation=True)
     assert line == "41 tokens · 96 tok/s · first 0.11 s · 2.3 tokens/step · 71% accepted"
 
 

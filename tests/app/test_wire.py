@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from app.wire import (
     AnswerSettings,
     ChatRequest,
@@ -24,6 +26,7 @@ def test_reads_text_and_step_of_a_chunk() -> None:
                 "drafter": "prompt_lookup",
                 "draft": {"tokens": [5, 6, 7], "parents": [-1, 0, 1], "survival": [0.9, 0.8, 0.7]},
                 "verified": [0, 1],
+                "num_reached": 2,
                 "emitted": [
                     {"token": 5, "text": "two", "origin": "accepted", "depth": 1},
                     {"token": 9, "text": " words", "origin": "recovered", "depth": 0},
@@ -38,7 +41,13 @@ def test_reads_text_and_step_of_a_chunk() -> None:
     assert isinstance(delta, Delta)
     assert delta.text == "two words"
     assert delta.step is not None
-    assert (delta.step.num_drafted, delta.step.num_verified, delta.step.num_accepted) == (3, 2, 1)
+    step = delta.step
+    assert (step.num_drafted, step.num_verified, step.num_reached, step.num_accepted) == (
+        3,
+        2,
+        2,
+        1,
+    )
     assert [token.origin for token in delta.step.tokens] == [Origin.ACCEPTED, Origin.RECOVERED]
 
 
@@ -46,7 +55,12 @@ def test_reads_the_metrics_of_the_last_chunk() -> None:
     chunk = {
         "choices": [{"index": 0, "delta": {}, "finish_reason": "length"}],
         "paceline": {
-            "metrics": {"num_generated_tokens": 41, "ttft_ms": 110.0, "acceptance_rate": None},
+            "metrics": {
+                "num_generated_tokens": 41,
+                "ttft_ms": 110.0,
+                "acceptance_rate": None,
+                "acceptance_by_position": [0.9, 0.25],
+            },
             "plan": {"backend": "paged", "device": "CPU", "drafter": "none"},
             "notes": ["The draft was not used."],
         },
@@ -57,6 +71,7 @@ def test_reads_the_metrics_of_the_last_chunk() -> None:
     assert ended.metrics is not None
     assert ended.metrics.num_generated_tokens == 41
     assert ended.metrics.acceptance_rate is None
+    assert ended.metrics.acceptance_by_position == (0.9, 0.25)
     assert ended.notes == ("The draft was not used.",)
 
 
@@ -83,14 +98,33 @@ def test_a_fault_without_words_still_says_something() -> None:
     assert fault.code == "server_error"
 
 
-def test_asks_for_steps_and_names_the_speculation() -> None:
-    request = ChatRequest((("user", "hi"),), AnswerSettings(speculation=False, max_tokens=7))
-    body = request.to_json("m")
-    assert body["speculation"] == "off"
+def test_asks_for_steps_and_leaves_the_rest_to_the_engine() -> None:
+    request = ChatRequest((("user", "hi"),), AnswerSettings(max_tokens=7))
+    body = request.to_json("m", None)
     assert body["stream_options"] == {"include_steps": True}
     assert body["max_tokens"] == 7
-    plain = ChatRequest((("user", "hi"),), AnswerSettings()).to_json("m")
-    assert plain.keys() == {
-        "model", "messages", "stream", "stream_options", "speculation", "max_tokens"
-    }  # fmt: skip
+    plain = ChatRequest((("user", "hi"),), AnswerSettings()).to_json("m", None)
+    assert plain.keys() == {"model", "messages", "stream", "stream_options", "max_tokens"}
     assert plain["max_tokens"] == 1024  # an answer that repeats itself comes to an end
+
+
+@pytest.mark.parametrize(
+    ("plan", "wanted", "asked"),
+    [
+        ("adaptive", True, None),
+        ("static", True, None),
+        ("off", True, "adaptive"),
+        ("adaptive", False, "off"),
+        ("static", False, "off"),
+        ("off", False, None),
+        (None, True, "adaptive"),
+        (None, False, "off"),
+        ("adaptive", None, None),
+    ],
+)
+def test_names_the_speculation_only_where_the_plan_has_it_otherwise(
+    plan: str | None, wanted: bool | None, asked: str | None
+) -> None:
+    status = parse_status({"state": "ready", "plan": {"drafter": "suffix", "speculation": plan}})
+    request = ChatRequest((("user", "hi"),), AnswerSettings(speculation=wanted))
+    assert request.to_json("m", status.plan).get("speculation") == asked

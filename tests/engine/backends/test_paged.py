@@ -2,86 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import openvino as ov
 import pytest
 
-from engine.backends.base import Batch, Scores, Slice
+from engine.backends.base import Batch, Slice
 from engine.backends.paged import PagedBackend
 from engine.backends.settings import BackendSettings
 from engine.config import CachePrecision
 from engine.errors import CacheTooSmallError, ModelUnusableError
-from engine.values import FloatArray, SliceKind
+from engine.values import SliceKind
+from tests.engine.backends.feeder import PROMPT, Feeder, full
 
-PROMPT = np.random.default_rng(7).integers(1000, 40000, 70).astype(np.int32)
 TOLERANCE = 5e-4
 """Largest difference of a logit between two ways to batch the same rows; logits reach about 30."""
 
 
-@pytest.fixture(scope="module")
-def backend(smollm2: Path) -> Iterator[PagedBackend]:
-    core = ov.Core()
-    settings = BackendSettings(
-        device="CPU",
-        cache_precision=CachePrecision.F32,
-        cache_bytes=64 << 20,
-        max_sequences=8,
-        inference_precision="f32",
-    )
-    backend = PagedBackend(core, core.read_model(smollm2 / "openvino_model.xml"), settings)
-    yield backend
-    backend.close()
-
-
-class Feeder:
-    """One sequence on the backend, fed by hand."""
-
-    def __init__(self, backend: PagedBackend, seq: int, prompt: np.ndarray = PROMPT) -> None:
-        self.backend = backend
-        self.seq = seq
-        self.length = 0
-        backend.release(seq)
-        backend.forward(Batch((self.prefill(prompt),)))
-
-    def slice(
-        self, tokens: list[int], parents: list[int] | None = None, depths: list[int] | None = None
-    ) -> Slice:
-        n = len(tokens)
-        self.backend.cache.reserve(self.seq, self.length + n)
-        offsets = np.arange(n) if depths is None else np.array(depths)
-        return Slice(
-            seq=self.seq,
-            kind=SliceKind.VERIFY,
-            past_len=self.length,
-            tokens=np.array(tokens, np.int32),
-            positions=(self.length + offsets)[None].astype(np.int64),
-            scored=np.arange(n, dtype=np.int32),
-            parents=None if parents is None else np.array(parents, np.int32),
-        )
-
-    def prefill(self, tokens: np.ndarray) -> Slice:
-        n = len(tokens)
-        self.backend.cache.reserve(self.seq, self.length + n)
-        positions = (self.length + np.arange(n, dtype=np.int64))[None]
-        scored = np.array([n - 1], np.int32)
-        part = Slice(self.seq, SliceKind.PREFILL, self.length, tokens, positions, scored)
-        self.length += n
-        return part
-
-    def verify(self, tokens: list[int], **tree: list[int]) -> FloatArray:
-        """Logits float32[n, V]; nothing is kept."""
-        return full(self.backend.forward(Batch((self.slice(tokens, **tree),))).scores[0])
-
-    def keep(self, rows: list[int]) -> None:
-        self.backend.commit({self.seq: np.array(rows, np.int32)})
-        self.length += len(rows)
-
-
-def full(scores: Scores) -> FloatArray:
-    return np.stack([scores.full(row) for row in range(len(scores.ids))])
+@pytest.fixture(name="backend")
+def _backend(paged: PagedBackend) -> PagedBackend:
+    return paged
 
 
 def test_summaries_agree_with_the_whole_row(backend: PagedBackend) -> None:
@@ -101,24 +42,6 @@ def test_summaries_agree_with_the_whole_row(backend: PagedBackend) -> None:
     np.testing.assert_allclose(scores.log_sum_exp, log_sum_exp, rtol=1e-5)
     np.testing.assert_allclose(scores.log_sum_exp_t, np.log(np.exp(1.25 * rows).sum(axis=1)), 1e-5)
     np.testing.assert_allclose(scores.entropy, -(probs * np.log(probs)).sum(axis=1), rtol=1e-4)
-
-
-@pytest.mark.parametrize("block", [2, 3, 4, 8])
-def test_blocks_of_rows_score_as_one_row_after_another(backend: PagedBackend, block: int) -> None:
-    tokens = PROMPT[:24].tolist()
-    feeder = Feeder(backend, 1)
-    single: list[FloatArray] = []
-    for token in tokens:
-        single.append(feeder.verify([token])[0])
-        feeder.keep([0])
-    feeder = Feeder(backend, 2)
-    blocks: list[FloatArray] = []
-    for begin in range(0, len(tokens), block):
-        rows = feeder.verify(tokens[begin : begin + block])
-        blocks.extend(rows)
-        feeder.keep(list(range(len(rows))))
-    assert np.abs(np.stack(single) - np.stack(blocks)).max() < TOLERANCE
-    assert [row.argmax() for row in single] == [row.argmax() for row in blocks]
 
 
 def test_rejected_rows_leave_no_trace(backend: PagedBackend) -> None:

@@ -6,25 +6,20 @@ sentence. Asks nothing of the model; safe from any thread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from engine.backends.base import Cache
-from engine.config import SampledRule, Speculation
-from engine.drafters import NO_DRAFTER, create_drafter, split_drafters
-from engine.drafting import MakeDrafter
+from engine.draft_mode import InfoOf, draft_mode
+from engine.drafters import drafter_info
 from engine.errors import (
     CacheTooSmallError,
     EmptyPromptError,
-    InvalidOptionError,
-    UnsupportedOptionError,
 )
 from engine.events import GenerationRequest
-from engine.plan import AUTO, Plan
-from engine.sequence import Choice, DraftMode
+from engine.grammar import GrammarCompiler
+from engine.plan import Plan
+from engine.sequence import Choice
 from engine.tokens import TextStream, Tokenizer
-
-STATIC_LENGTH = 5
-"""Draft tokens a step with static speculation and no length given, as in OpenVINO GenAI."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +31,12 @@ class Admission:
     cache: Cache
     vocab_size: int
     context_length: int | None
-    make_drafter: MakeDrafter = create_drafter
+    info_of: InfoOf = drafter_info
+    grammars: GrammarCompiler = field(init=False)
+
+    def __post_init__(self) -> None:
+        grammars = GrammarCompiler(self.tokenizer, self.vocab_size)
+        object.__setattr__(self, "grammars", grammars)
 
     def choices(self, request: GenerationRequest) -> list[Choice]:
         """One choice for each of the request's answers.
@@ -44,13 +44,16 @@ class Admission:
         Raises:
             EmptyPromptError, ContextLengthError, CacheTooSmallError: prompt and limits do not fit.
             UnknownDrafterError, InvalidOptionError, UnsupportedOptionError: drafting options that
-                do not fit each other or the drafter.
+                do not fit each other or the drafter; a structure that cannot be had.
         """
         config = request.config
         if not request.prompt_ids:
             raise EmptyPromptError("The prompt is empty: give it some text.", param="prompt")
         max_new_tokens = self._limit(request)
-        mode = self._draft_mode(request)
+        mode = draft_mode(request, self.plan, self.info_of)
+        grammar = self.grammars.compile(config)
+        # The text is then the one that the grammar has read, with nothing tidied up afterwards.
+        tokenizer = self.tokenizer if grammar is None else self.tokenizer.verbatim()
         echo = self.tokenizer.decode(request.prompt_ids) if config.echo else ""
         return [
             Choice(
@@ -59,9 +62,10 @@ class Admission:
                 max_new_tokens=max_new_tokens,
                 vocab_size=self.vocab_size,
                 stream=TextStream(
-                    self.tokenizer, config.stop_strings, config.include_stop_str_in_output
+                    tokenizer, config.stop_strings, config.include_stop_str_in_output
                 ),
                 echo=echo,
+                constraint=None if grammar is None else grammar.begin(),
             )
             for index in range(config.num_return_sequences)
         ]
@@ -82,39 +86,3 @@ class Admission:
                 param="max_new_tokens" if prompt_len <= total else "prompt",
             )
         return limit
-
-    def _draft_mode(self, request: GenerationRequest) -> DraftMode:
-        config = request.config
-        spec = self.plan.drafter if request.drafter in (None, AUTO) else request.drafter
-        assert spec is not None
-        names = split_drafters(spec)
-        drafters = [self.make_drafter(name) for name in names]
-        length = config.num_assistant_tokens
-        speculation = request.speculation or self.plan.speculation
-        if speculation is Speculation.OFF and request.speculation is None and length:
-            speculation = Speculation.STATIC  # the request's length speaks louder than the engine
-        is_off = not drafters or speculation is Speculation.OFF
-        if is_off and length:
-            is_switched_off = speculation is Speculation.OFF
-            what = "speculation off" if is_switched_off else "drafter 'none'"
-            raise InvalidOptionError(
-                f"'num_assistant_tokens' is {length}, which contradicts {what}: leave one out.",
-                param="num_assistant_tokens",
-            )
-        if config.max_ngram_size is not None and (is_off or "prompt_lookup" not in names):
-            raise UnsupportedOptionError(
-                "'max_ngram_size' belongs to prompt lookup, which this request does not use: "
-                "leave it unset.",
-                param="max_ngram_size",
-            )
-        trees = any(drafter.needs.trees for drafter in drafters)
-        config.require_drafter_support(
-            spec if not is_off else NO_DRAFTER, trees=trees, confidence_threshold=False
-        )
-        if is_off or length == 0:
-            return DraftMode()
-        if length is None and speculation is Speculation.STATIC:
-            length = STATIC_LENGTH
-        rule = request.sampled_rule or self.plan.sampled_rule
-        by_rejection = config.do_sample and rule is SampledRule.REJECTION
-        return DraftMode(names, length, by_rejection=by_rejection)

@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import openvino as ov
 
@@ -20,7 +21,7 @@ from engine.budget import Budget, ProfileKey, ProfileStore, load_budget
 from engine.config import BackendKind, EngineConfig
 from engine.devices import detect_devices
 from engine.drafting import DraftStage
-from engine.errors import ModelUnusableError
+from engine.errors import ModelUnusableError, PacelineError
 from engine.interface import Engine
 from engine.library.folder import MODEL_FILES, ModelInfo, model_defaults, read_model_folder
 from engine.loop import NativeEngine, Parts
@@ -46,6 +47,50 @@ def load_engine(config: EngineConfig, progress: Progress = _logger.info) -> Engi
     model = read_model_folder(config.model)
     core = ov.Core()
     plan = make_plan(model, detect_devices(core), config)
+    if plan.backend.is_genai:
+        return _load_reference(model, plan, config, progress)
+    try:
+        return _load_native(core, model, plan, config, progress)
+    except ModelUnusableError as refusal:
+        if config.backend is not BackendKind.AUTO or refusal.param != "model":
+            raise
+        return _load_instead(core, model, config, refusal, progress)
+
+
+def _load_instead(
+    core: ov.Core,
+    model: ModelInfo,
+    config: EngineConfig,
+    refusal: ModelUnusableError,
+    progress: Progress,
+) -> Engine:
+    """OpenVINO GenAI, for a model that our own backends refuse; if it does not want it either, the
+    ``refusal`` stands."""
+    config = replace(config, backend=BackendKind.GENAI)
+    try:
+        plan = make_plan(model, detect_devices(core), config)
+        reason = f"Our own backends refuse this model: {refusal.message}"
+        plan = replace(plan, reasons=(reason, *plan.reasons))
+        return _load_reference(model, plan, config, progress)
+    except PacelineError as error:
+        _logger.debug("OpenVINO GenAI refuses the model, too", exc_info=error)
+        raise refusal from None
+
+
+def _load_reference(
+    model: ModelInfo, plan: Plan, config: EngineConfig, progress: Progress
+) -> Engine:
+    from engine.reference import open_engine  # imports openvino_genai, which others do not need
+
+    progress(f"Loading {model.name} into OpenVINO GenAI for {plan.device}")
+    engine = open_engine(model, plan, config)
+    progress("Ready")
+    return engine
+
+
+def _load_native(
+    core: ov.Core, model: ModelInfo, plan: Plan, config: EngineConfig, progress: Progress
+) -> Engine:
     with ThreadPoolExecutor(thread_name_prefix="paceline-load") as pool:
         tokenizer_to_be = pool.submit(Tokenizer.load, model.path)
         progress(f"Compiling {model.name} for {plan.device}")
@@ -60,7 +105,7 @@ def load_engine(config: EngineConfig, progress: Progress = _logger.info) -> Engi
             tokenizer=tokenizer,
             model_defaults=model_defaults(model.path),
             backend=backend,
-            drafting=DraftStage(budget),
+            drafting=DraftStage(budget, trees=backend.capabilities.trees),
             admission=Admission(
                 plan=plan,
                 tokenizer=tokenizer,

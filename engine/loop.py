@@ -171,9 +171,8 @@ class NativeEngine:
                     for sequence in sequences:
                         self._start(sequence)
                 case _Cancel(sink):
-                    for answer in [*self._sequences.values()]:
-                        if answer.sink is sink:
-                            self._end(answer, FinishReason.CANCELLED)
+                    for answer in self._of_sink(sink):
+                        self._end(answer, FinishReason.CANCELLED)
         return True
 
     def _start(self, answer: Sequence) -> None:
@@ -217,8 +216,12 @@ class NativeEngine:
         self._drafting.observe(answered, chunks, timing)
         overhead_ms = 1000.0 * (perf_counter() - started) - draft_ms - verify_ms
         for answer, draft, verdict in answered:
+            if answer.seq not in self._sequences:
+                continue  # another choice of its request has failed in this step
             answer.record(verdict, _step_record(draft, draft_ms, verify_ms, overhead_ms))
-            if verdict.finish is not None:
+            if answer.failure is not None:
+                self._fail(self._of_sink(answer.sink), answer.failure)
+            elif verdict.finish is not None:
                 self._end(answer, verdict.finish)
 
     def _reserve(self, answer: Sequence, draft: Draft) -> Draft:
@@ -262,9 +265,16 @@ class NativeEngine:
         _try("releasing a draft", lambda: self._drafting.release(answer))
         _try("releasing cache rows", lambda: self._backend.release(answer.seq))
 
+    def _of_sink(self, sink: Sink) -> list[Sequence]:
+        """The choices of one submission."""
+        return [answer for answer in self._sequences.values() if answer.sink is sink]
+
     def _fail_all(self, error: PacelineError) -> None:
-        sinks = {answer.sink: None for answer in self._sequences.values()}
-        for answer in [*self._sequences.values()]:
+        self._fail([*self._sequences.values()], error)
+
+    def _fail(self, answers: list[Sequence], error: PacelineError) -> None:
+        sinks = {answer.sink: None for answer in answers}
+        for answer in answers:
             self._forget(answer)
         for sink in sinks:
             sink(FailedEvent(error))

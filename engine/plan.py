@@ -12,11 +12,10 @@ from dataclasses import dataclass, replace
 
 from engine.config import BackendKind, CachePrecision, EngineConfig, SampledRule, Speculation
 from engine.devices import DeviceInfo
-from engine.drafters import NO_DRAFTER, require_drafter, split_drafters
+from engine.drafters import AUTO, NO_DRAFTER, drafter_info, drafter_names, split_drafters
 from engine.errors import PlanRefusedError
 from engine.library.folder import ModelInfo
 
-AUTO = "auto"
 DEFAULT_CACHE_BYTES = 1 << 30
 
 
@@ -31,7 +30,10 @@ class Plan:
     cache_precision: CachePrecision
     cache_bytes: int
     reasons: tuple[str, ...]
-    sampled_rule: SampledRule = SampledRule.KEYED
+    is_auto_drafter: bool = False
+    """Whether the drafter was chosen for the user, not by the user."""
+    sampled_rule: SampledRule | None = SampledRule.KEYED
+    """None: OpenVINO GenAI's own, which is none of ours."""
 
     def to_json(self) -> dict[str, object]:
         """The plan as it stands in ``generate --json``, in the status and in the stream."""
@@ -39,8 +41,9 @@ class Plan:
             "backend": self.backend.value,
             "device": self.device,
             "drafter": self.drafter,
+            "is_auto_drafter": self.is_auto_drafter,
             "speculation": self.speculation.value,
-            "sampled_rule": self.sampled_rule.value,
+            "sampled_rule": None if self.sampled_rule is None else self.sampled_rule.value,
             "cache_precision": self.cache_precision.value,
             "cache_bytes": self.cache_bytes,
             "reasons": list(self.reasons),
@@ -56,6 +59,8 @@ def make_plan(model: ModelInfo, devices: Sequence[DeviceInfo], config: EngineCon
         InvalidOptionError, UnsupportedOptionError: as `EngineConfig.validate`.
     """
     config.validate()
+    if config.backend.is_genai:
+        return _make_genai_plan(model, devices, config)
     reasons: list[str] = []
     plan = Plan(
         backend=_choose_backend(config.backend, reasons),
@@ -65,6 +70,7 @@ def make_plan(model: ModelInfo, devices: Sequence[DeviceInfo], config: EngineCon
         cache_precision=config.cache_precision,
         cache_bytes=_choose_cache_bytes(config, reasons),
         reasons=(),
+        is_auto_drafter=config.drafter == AUTO,
         sampled_rule=config.sampled_rule,
     )
     if config.cache_precision is CachePrecision.U8 and plan.drafter != NO_DRAFTER:
@@ -82,12 +88,10 @@ def make_plan(model: ModelInfo, devices: Sequence[DeviceInfo], config: EngineCon
 def _choose_backend(wanted: BackendKind, reasons: list[str]) -> BackendKind:
     if wanted is BackendKind.AUTO:
         reasons.append("Paged: several answers share each step, and rejected drafts cost nothing.")
-    elif wanted is not BackendKind.PAGED:
-        raise PlanRefusedError(
-            f"Backend '{wanted.value}' is not available in this version: use auto or paged.",
-            param="backend",
-        )
-    return BackendKind.PAGED
+        return BackendKind.PAGED
+    if wanted is BackendKind.STATEFUL:
+        reasons.append("Stateful: one answer at a time, and drafts are chains.")
+    return wanted
 
 
 def _choose_device(wanted: str, devices: Sequence[DeviceInfo], reasons: list[str]) -> str:
@@ -117,14 +121,16 @@ def _choose_drafter(config: EngineConfig, reasons: list[str]) -> str:
             "leave it out.",
             param="draft_device",
         )
-    if config.speculation is Speculation.OFF and config.drafter == AUTO:
-        reasons.append("No drafter: speculation is off.")
-        return NO_DRAFTER
+    if config.speculation is Speculation.OFF and config.drafter != NO_DRAFTER:
+        reasons.append("Speculation is off until a request turns it on.")
     if config.drafter == AUTO:
-        reasons.append("Prompt lookup: it needs no second model, and costs next to nothing.")
-        return "prompt_lookup"
+        reasons.append(
+            "Suffix and prompt lookup together: they need no second model, and each step takes the "
+            "draft that promises more."
+        )
+        return "suffix+prompt_lookup"
     for name in split_drafters(config.drafter):
-        require_drafter(name)
+        drafter_info(name)
     return config.drafter
 
 
@@ -135,3 +141,77 @@ def _choose_cache_bytes(config: EngineConfig, reasons: list[str]) -> int:
     if scheduler.num_kv_blocks is None:
         reasons.append(f"Cache: {DEFAULT_CACHE_BYTES >> 30} GiB, touched only as far as it fills.")
     return DEFAULT_CACHE_BYTES
+
+
+def _make_genai_plan(model: ModelInfo, devices: Sequence[DeviceInfo], config: EngineConfig) -> Plan:
+    """The plan for OpenVINO GenAI, which decides less and tells less."""
+    paged = config.backend is BackendKind.GENAI
+    reasons = [f"OpenVINO GenAI, {'paged' if paged else 'stateful'}: one answer at a time."]
+    if config.sampled_rule is SampledRule.REJECTION:
+        raise _not_in_genai("sampled_rule", "draws by a rule of its own")
+    device = _choose_device(config.device, devices, reasons)
+    drafter = _choose_genai_drafter(config, reasons)
+    if config.draft_device is not None:
+        if drafter in drafter_names():
+            raise _not_in_genai("draft_device", "places a draft model only, and there is none")
+        _choose_device(config.draft_device, devices, [])
+    plan = Plan(
+        backend=config.backend,
+        device=device,
+        drafter=drafter,
+        speculation=Speculation.OFF if drafter == NO_DRAFTER else Speculation.STATIC,
+        cache_precision=config.cache_precision,
+        cache_bytes=_choose_genai_cache(config, reasons),
+        reasons=(),
+        is_auto_drafter=config.drafter == AUTO,
+        sampled_rule=None,
+    )
+    reasons.append("Log probabilities and the times of a step are blank: it does not tell them.")
+    if drafter != NO_DRAFTER:
+        totals = "" if drafter in drafter_names() else ", apart from their totals,"
+        reasons.append(f"What was drafted and verified is blank{totals} for the same reason.")
+    if model.context_length is None:
+        limit = "only the cache limits an answer" if paged else "only a stop ends an answer"
+        reasons.append(f"The model folder does not name its context length; {limit}.")
+    return replace(plan, reasons=tuple(reasons))
+
+
+def _choose_genai_drafter(config: EngineConfig, reasons: list[str]) -> str:
+    """``none``, ``prompt_lookup``, or what must be the folder of a draft model."""
+    if config.drafter in (AUTO, NO_DRAFTER):
+        if config.drafter == AUTO:
+            reasons.append(
+                "No drafter: OpenVINO GenAI drafts at every step, whether it pays or not."
+            )
+        return NO_DRAFTER
+    if config.backend is BackendKind.GENAI_STATEFUL:
+        raise _not_in_genai("drafter", "drafts in its paged pipeline only (backend genai)")
+    names = split_drafters(config.drafter)
+    if config.drafter != "prompt_lookup" and all(name in drafter_names() for name in names):
+        raise _not_in_genai("drafter", "has prompt_lookup and draft models only")
+    if config.speculation is Speculation.OFF:
+        raise _not_in_genai("speculation", "drafts at every step once it has a drafter")
+    reasons.append("Static: OpenVINO GenAI drafts the same number of tokens at every step.")
+    return config.drafter
+
+
+def _choose_genai_cache(config: EngineConfig, reasons: list[str]) -> int:
+    """Bytes; 0 where the cache grows with its text."""
+    scheduler = config.scheduler
+    size = scheduler.cache_size_gib
+    if config.backend is BackendKind.GENAI_STATEFUL:
+        if size is not None or scheduler.num_kv_blocks is not None:
+            name = "num_kv_blocks" if size is None else "cache_size_gib"
+            raise _not_in_genai(name, "bounds the cache of its paged pipeline only")
+        return 0
+    if size is not None and size != int(size):
+        raise _not_in_genai("cache_size_gib", "counts its cache in whole GiB")
+    return _choose_cache_bytes(config, reasons)
+
+
+def _not_in_genai(name: str, reason: str) -> PlanRefusedError:
+    return PlanRefusedError(
+        f"'{name}' cannot be had with this backend: OpenVINO GenAI {reason}. Leave it out, or "
+        "choose another backend.",
+        param=name,
+    )

@@ -10,28 +10,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from time import perf_counter
 
+from engine.draft_mode import DraftMode
+from engine.errors import StructureFailedError
 from engine.events import DraftRecord, FinishedEvent, GenerationRequest, Sink, StepEvent
 from engine.metrics import RequestMetrics, StepFigures
-from engine.sampling import SamplingState
+from engine.sampling import Constraint, SamplingState
 from engine.tokens import TextStream
 from engine.values import EmittedToken, FinishReason, SeqId, Verdict
 
 
 @dataclass(frozen=True, slots=True)
-class DraftMode:
-    """How a sequence drafts: by which drafters (none: not at all), of which each step takes the
-    most promising draft, how long where that is fixed (None: the budget decides at every step), and
-    whether drafts are verified by rejection, which greedy answers never need."""
-
-    drafters: tuple[str, ...] = ()
-    fixed_length: int | None = None
-    by_rejection: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
     """What one choice needs beside its request. ``echo`` is the prompt's text where it was asked
-    for, ``max_new_tokens`` is already cut to what the context holds."""
+    for, ``max_new_tokens`` is already cut to what the context holds, ``constraint`` is the
+    structure that the answer must have, if any."""
 
     index: int
     mode: DraftMode
@@ -39,6 +31,7 @@ class Choice:
     vocab_size: int
     stream: TextStream
     echo: str = ""
+    constraint: Constraint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +59,9 @@ class Sequence:
         self.mode = choice.mode
         self.prompt = request.prompt_ids
         self.num_computed = 0
-        self.sampling = SamplingState(config, self.prompt, choice.vocab_size, choice.index)
+        self.sampling = SamplingState(
+            config, self.prompt, choice.vocab_size, choice.index, choice.constraint
+        )
         self.metrics = RequestMetrics(prompt_tokens=len(self.prompt))
         self._choice = choice
         self._stop_ids = frozenset[int]() if config.ignore_eos else config.stop_token_ids
@@ -90,6 +85,18 @@ class Sequence:
     def num_left(self) -> int:
         """Tokens that may still be emitted."""
         return self._choice.max_new_tokens - len(self._tokens)
+
+    @property
+    def failure(self) -> StructureFailedError | None:
+        """Why the answer cannot be given, where that showed on the way only."""
+        constraint = self.sampling.constraint
+        if constraint is None or constraint.failure is None:
+            return None
+        return StructureFailedError(
+            f"The answer cannot be completed in the structure that was asked for "
+            f"({constraint.failure}): ask for a simpler one.",
+            param=self.request.config.structure,
+        )
 
     @property
     def pending_token(self) -> int:

@@ -25,6 +25,7 @@ STAGES: tuple[frozenset[str], ...] = (
     frozenset({"verify"}),
     frozenset({"rejection"}),
     frozenset({"backends", "drafters", "budget", "graph", "plan"}),
+    frozenset({"draft_mode"}),
     frozenset({"scheduler", "sequence", "drafting", "slices", "admission", "probe"}),
     frozenset({"interface"}),
     frozenset({"loop"}),

@@ -86,12 +86,13 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One decoding sequence and a draft for it. ``is_fixed``: the user set the length, so all is
-    verified. ``sampled``: the tokens were drawn, and rejection verifies them, so that the choice
-    must not look at them (``survival`` says why)."""
+    """One decoding sequence and a draft for it; ``drafter`` is None where there is none.
+    ``is_fixed``: the user set the length, so all is verified. ``sampled``: the tokens were drawn,
+    and rejection verifies them, so that the choice must not look at them (``survival`` says
+    why)."""
 
     seq: SeqId
-    drafter: str
+    drafter: str | None
     tree: DraftTree
     is_fixed: bool = False
     sampled: bool = False
@@ -149,12 +150,16 @@ class Budget:
         depth = max(1, _useful_depth(step_ms, num))
         if drafting.model_free:
             return Limit(depth, DraftLimit(may_continue=lambda _depth, _evidence: True))
-        record = self._record(_known_as(drafting))
+        name = _known_as(drafting.drafter, drafting.sampled)
+        record = self._record(name)
         if not record.consider(step_ms, num):
             pause = record.steps_to_rest + 1
             reason = f"plain: drafting has not paid lately, next try in {pause} steps"
             return Limit(0, DraftLimit(may_continue=lambda _depth, _evidence: False), reason)
-        return Limit(depth, self._stop_early(_known_as(drafting), record, step_ms, num))
+        return Limit(
+            depth,
+            self._stop_early(name, record, step_ms, num),
+        )
 
     def prefer(
         self, candidates: Sequence[Candidate], base_rows: int, context_len: int
@@ -205,7 +210,7 @@ class Budget:
     def observe(self, outcomes: Sequence[Outcome], timing: StepTiming) -> None:
         """Learn from a step: what became of each draft, and what the step cost."""
         for outcome in outcomes:
-            name = _known_as(outcome)
+            name = _known_as(outcome.drafter, outcome.sampled)
             self._survival.observe(name, outcome.tree, outcome.verdict)
             if name in self._records:
                 self._records[name].observe(outcome.tree, outcome.verdict)
@@ -233,7 +238,10 @@ class Budget:
         return Budget(cost, Survival.from_json(data["survival"]))
 
     def _estimate(self, candidate: Candidate) -> FloatArray:
-        return self._survival.estimate(_known_as(candidate), candidate.seq, candidate.tree)
+        if candidate.drafter is None:
+            return np.empty(0, np.float32)
+        name = _known_as(candidate.drafter, candidate.sampled)
+        return self._survival.estimate(name, candidate.seq, candidate.tree)
 
     def _record(self, drafter: str) -> DraftingRecord:
         if drafter not in self._records:
@@ -261,7 +269,7 @@ class Budget:
     def _observe_draft_cost(self, outcomes: Sequence[Outcome], draft_ms: float) -> None:
         """Only when one drafter alone was at work is it known whose time it was."""
         drafted = [outcome for outcome in outcomes if len(outcome.tree)]
-        names = {_known_as(outcome) for outcome in drafted}
+        names = {_known_as(outcome.drafter, outcome.sampled) for outcome in drafted}
         if len(names) == 1 and (record := self._records.get(names.pop())) is not None:
             depth = max(int(outcome.tree.depths().max()) for outcome in drafted)
             record.observe_cost(draft_ms, depth)
@@ -290,9 +298,9 @@ def load_budget(
     return budget
 
 
-def _known_as(item: Drafting | Candidate | Outcome) -> str:
+def _known_as(drafter: str, draws: bool) -> str:
     """The name under which the budget learns about a drafter, which draws or does not."""
-    return sampled(item.drafter) if item.sampled else item.drafter
+    return sampled(drafter) if draws else drafter
 
 
 def _useful_depth(step_ms: Milliseconds, num_sequences: int) -> int:
@@ -308,7 +316,7 @@ def _reason(
     if not size:
         return "plain: there is no draft"
     if candidate.is_fixed:
-        return f"verifying all {size}: the request fixed the length"
+        return f"verifying all {size}: the length is fixed"
     if not len(nodes):
         return "plain: the draft would cost more than it saves"
     tokens = 1.0 + float(survival[nodes].sum())

@@ -3,7 +3,7 @@
 The rules follow ``GenerationConfig::validate`` in OpenVINO GenAI 2026.4. Two things differ. What
 GenAI writes as a special number (-1, ``SIZE_MAX``, 0) is None here. And where GenAI lets a setting
 pass that then has no effect, it is refused here. What depends on the chosen drafter is a second
-check, `GenerationConfig.require_drafter_support`; GenAI's fields that nothing here can honour are
+check, `engine.draft_mode`; GenAI's fields that nothing here can honour are
 listed in `engine.config.resolve`.
 """
 
@@ -236,30 +236,6 @@ class GenerationConfig:
         self._check_assistant()
         self._check_tree()
         self._check_structure()
-
-    def require_drafter_support(
-        self, drafter: str, *, trees: bool, confidence_threshold: bool
-    ) -> None:
-        """Refuse what the named drafter cannot honour: no trees, or no confidence of its own.
-
-        Raises:
-            UnsupportedOptionError: naming the field.
-        """
-        default = GenerationConfig()
-        reasons = {
-            "tree_depth": None if trees else "it drafts chains only",
-            "branching_factor": None if trees else "it drafts chains only",
-            "assistant_confidence_threshold": (
-                None if confidence_threshold else "only a draft model of the same kind has one"
-            ),
-        }
-        for name, reason in reasons.items():
-            if reason is not None and getattr(self, name) != getattr(default, name):
-                raise UnsupportedOptionError(
-                    f"Drafter '{drafter}' does not support '{name}' ({reason}): leave it unset "
-                    "or choose another drafter.",
-                    param=name,
-                )
 
     def limit_new_tokens(self, prompt_len: int, context_len: int) -> int:
         """Most tokens this request may generate after a prompt of ``prompt_len`` tokens.

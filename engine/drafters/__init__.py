@@ -7,6 +7,7 @@ decision, not this table's.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from typing import cast
@@ -14,17 +15,33 @@ from typing import cast
 from engine.drafters.base import Drafter
 from engine.errors import UnknownDrafterError
 
+AUTO = "auto"
 NO_DRAFTER = "none"
 
-_FACTORIES: dict[str, str] = {
-    "prompt_lookup": "engine.drafters.prompt_lookup:PromptLookup",
-    "suffix": "engine.drafters.suffix:SuffixDrafter",
+
+@dataclass(frozen=True, slots=True)
+class DrafterInfo:
+    """What is known of a strategy without building it.
+
+    ``factory`` is where it is made (``module:name``); ``options`` are the fields of
+    `GenerationConfig` that it honours and that mean nothing to others.
+    """
+
+    factory: str
+    options: frozenset[str] = frozenset()
+
+
+_DRAFTERS: dict[str, DrafterInfo] = {
+    "prompt_lookup": DrafterInfo(
+        "engine.drafters.prompt_lookup:PromptLookup", frozenset({"max_ngram_size"})
+    ),
+    "suffix": DrafterInfo("engine.drafters.suffix:SuffixDrafter"),
 }
 
 
 def drafter_names() -> tuple[str, ...]:
     """``none``, and every name that ``create_drafter`` knows."""
-    return (NO_DRAFTER, *_FACTORIES)
+    return (NO_DRAFTER, *_DRAFTERS)
 
 
 def split_drafters(names: str) -> tuple[str, ...]:
@@ -39,22 +56,26 @@ def create_drafter(name: str) -> Drafter:
     """The drafter called ``name``, one name alone.
 
     Raises:
-        UnknownDrafterError: as `require_drafter`.
+        UnknownDrafterError: as `drafter_info`.
     """
-    require_drafter(name)
-    module, factory = _FACTORIES[name].split(":")
+    module, factory = drafter_info(name).factory.split(":")
     return cast("Callable[[], Drafter]", getattr(import_module(module), factory))()
 
 
-def require_drafter(name: str) -> None:
-    """Refuse a name that is in no table.
+def owners_of(option: str) -> list[str]:
+    """The drafters that honour a field of `GenerationConfig` which means nothing to others."""
+    return [name for name, info in _DRAFTERS.items() if option in info.options]
+
+
+def drafter_info(name: str) -> DrafterInfo:
+    """What is known of the drafter called ``name``, one name alone.
 
     Raises:
         UnknownDrafterError: there is no such drafter; names the known ones and the closest.
     """
-    if name in _FACTORIES:
-        return
-    known = ", ".join(("auto", *drafter_names()))
+    if name in _DRAFTERS:
+        return _DRAFTERS[name]
+    known = ", ".join((AUTO, *drafter_names()))
     message = (
         f"There is no drafter called '{name}'; choose one of: {known}, or several joined by '+'."
     )

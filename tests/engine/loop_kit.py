@@ -11,6 +11,7 @@ import pytest
 from engine.admission import Admission
 from engine.budget import Budget, StepCost
 from engine.config import BackendKind, CachePrecision, Speculation, resolve
+from engine.drafters import DrafterInfo
 from engine.drafters.base import Drafter
 from engine.drafting import DraftStage
 from engine.errors import UnknownDrafterError
@@ -52,6 +53,10 @@ class Builder:
                     return drafter
             raise UnknownDrafterError(f"There is no drafter called '{name}'.")
 
+        def info_of(name: str) -> DrafterInfo:
+            trees = make_drafter(name).needs.trees
+            return DrafterInfo("", frozenset({"tree_depth", "branching_factor"} if trees else ()))
+
         plan = Plan(
             backend=BackendKind.PAGED,
             device="CPU",
@@ -67,9 +72,9 @@ class Builder:
             tokenizer=self.tokenizer,
             model_defaults={},
             backend=backend,
-            drafting=DraftStage(Budget(_FLAT_COST), make_drafter),
+            drafting=DraftStage(Budget(_FLAT_COST), make_drafter, trees=backend.capabilities.trees),
             admission=Admission(
-                plan, self.tokenizer, backend.cache, VOCAB, context_length, make_drafter
+                plan, self.tokenizer, backend.cache, VOCAB, context_length, info_of
             ),
             max_rows=max_rows,
         )

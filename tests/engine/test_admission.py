@@ -8,6 +8,7 @@ import pytest
 
 from engine.admission import Admission
 from engine.config import BackendKind, CachePrecision, SampledRule, Speculation
+from engine.drafters import DrafterInfo
 from engine.errors import (
     CacheTooSmallError,
     ContextLengthError,
@@ -49,7 +50,7 @@ _DRAFTER = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.5), trees=False)
         (
             request(tree_depth=2, branching_factor=2, num_assistant_tokens=4),
             UnsupportedOptionError,
-            "'tree_depth'",
+            "'branching_factor'",
         ),
     ],
 )
@@ -110,6 +111,6 @@ def test_the_rule_is_the_requests_own_or_the_engines_and_none_for_greedy_answers
         reasons=(),
         sampled_rule=of_engine,
     )
-    admission = Admission(plan, tokenizer, backend.cache, VOCAB, 512, lambda name: _DRAFTER)
+    admission = Admission(plan, tokenizer, backend.cache, VOCAB, 512, lambda name: DrafterInfo(""))
     (choice,) = admission.choices(request(**options))
     assert choice.mode.by_rejection is expected

@@ -105,7 +105,7 @@ def test_shows_survivals_and_reasons_for_people() -> None:
     assert choice.reasons[1:] == (
         "plain: the draft would cost more than it saves",
         "plain: there is no draft",
-        "verifying all 3: the request fixed the length",
+        "verifying all 3: the length is fixed",
     )
 
 

@@ -67,6 +67,10 @@ TYPES = [
     one("tree_depth", 0, False),
     one("num_beams", 1, "1"),
     one("apply_chat_template", False, None),
+    one("json_schema", "{}", "{"),
+    one("regex", "a", 3),
+    one("choice", ("a",), "a"),
+    one("grammar", "start: /a/", ""),
 ]
 
 BOUNDS = [
@@ -260,20 +264,3 @@ def test_refuses_a_prompt_that_leaves_no_room_in_the_context_with_both_figures()
         GenerationConfig(max_new_tokens=1).limit_new_tokens(prompt_len=100, context_len=99)
     with pytest.raises(ContextLengthError):
         GenerationConfig(max_new_tokens=1).limit_new_tokens(prompt_len=100, context_len=100)
-
-
-@pytest.mark.parametrize(
-    ("config", "param"),
-    [
-        (GenerationConfig(**TREE), "tree_depth"),
-        (GenerationConfig(assistant_confidence_threshold=0.4), "assistant_confidence_threshold"),
-    ],
-)
-def test_a_drafter_without_the_ability_refuses_the_field_by_name(
-    config: GenerationConfig, param: str
-) -> None:
-    config.require_drafter_support("able", trees=True, confidence_threshold=True)
-    with pytest.raises(UnsupportedOptionError, match=param) as caught:
-        config.require_drafter_support("plain", trees=False, confidence_threshold=False)
-    assert caught.value.param == param
-    assert "plain" in caught.value.message

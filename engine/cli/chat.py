@@ -17,6 +17,7 @@ from engine.cli.parser import given_options
 from engine.cli.session import Answering, engine_config, model_folder, new_request
 from engine.cli.terminal import complain, metrics_line, quiet_progress, say, tell
 from engine.config import GenerationConfig, Speculation, resolve
+from engine.drafters import NO_DRAFTER
 from engine.errors import EngineStoppedError, InvalidOptionError, PacelineError
 from engine.events import FinishedEvent, StepEvent
 from engine.paths import Folders
@@ -95,6 +96,9 @@ class Conversation:
         return True
 
     def _switch(self, on: bool) -> None:
+        if on and self._engine.plan.drafter == NO_DRAFTER:
+            complain("There is no drafter: start with --drafter auto, or another one.")
+            return
         wanted = Speculation(self._args.speculation)
         if wanted is Speculation.OFF:
             wanted = Speculation.ADAPTIVE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -63,6 +64,13 @@ def test_speculation_is_switched_for_the_next_answer(terminal: Terminal, chat):
         Speculation.OFF,
         Speculation.ADAPTIVE,
     ]
+
+
+def test_without_a_drafter_speculation_cannot_be_switched_on(terminal: Terminal, chat):
+    terminal.engine.plan = replace(terminal.engine.plan, drafter="none")
+    outcome = chat("/speculation on", "a")
+    assert "There is no drafter" in outcome.err
+    assert [request.speculation for request in terminal.engine.requests] == [None]
 
 
 def test_a_wrong_command_is_not_sent_to_the_model(terminal: Terminal, chat):

@@ -1,4 +1,4 @@
-"""Saving and resuming a training: weights, optimizer and the next step, replaced as one file."""
+"""Saving and resuming a training: weights, momenta and the next step, replaced as one file."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from pathlib import Path
 
 import torch
 
+from tests.models.optimizer import Descent
+
 SECONDS_BETWEEN_SAVES = 120.0
 
 
@@ -18,7 +20,7 @@ class Checkpoint:
 
     path: Path
     model: torch.nn.Module
-    optimizer: torch.optim.Optimizer
+    descent: Descent
     _saved_at: float = field(default_factory=time.monotonic)
 
     def resume(self) -> int:
@@ -27,7 +29,7 @@ class Checkpoint:
             return 0
         state = torch.load(self.path)
         self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
+        self.descent.load(state["descent"])
         return int(state["next_step"])
 
     def save_now_and_then(self, next_step: int) -> None:
@@ -41,7 +43,7 @@ class Checkpoint:
         beside = self.path.with_suffix(".part")
         state = {
             "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
+            "descent": self.descent.state(),
             "next_step": next_step,
         }
         torch.save(state, beside)

@@ -9,7 +9,9 @@ at run time the exported graph does the same with a cache.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import nn
@@ -31,7 +33,7 @@ class HeadShape:
     context_length: int
     num_draft_tokens: int
 
-    def config(self) -> dict[str, object]:
+    def config(self) -> dict[str, Any]:
         """``config.json`` of an EAGLE3 checkpoint."""
         return {
             "architectures": ["LlamaForCausalLMEagle3"],
@@ -54,6 +56,22 @@ class HeadShape:
             "tie_word_embeddings": False,
             "torch_dtype": "float32",
         }
+
+    @classmethod
+    def of_config(cls, config: Mapping[str, Any]) -> HeadShape:
+        """The shape that :meth:`config` was made from."""
+        return cls(
+            hidden_size=config["hidden_size"],
+            intermediate_size=config["intermediate_size"],
+            num_heads=config["num_attention_heads"],
+            num_kv_heads=config["num_key_value_heads"],
+            head_size=config["head_dim"],
+            vocabulary_size=config["vocab_size"],
+            rms_norm_eps=config["rms_norm_eps"],
+            rope_theta=config["rope_theta"],
+            context_length=config["max_position_embeddings"],
+            num_draft_tokens=config["draft_vocab_size"],
+        )
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch.nn import functional
 from transformers import AutoTokenizer, Qwen3ForCausalLM
 
@@ -24,11 +24,9 @@ from tests.models.eagle3_head import Eagle3Head, HeadShape, UnrolledCache
 from tests.models.language_model import (
     STEPS_BETWEEN_MEASURES,
     STEPS_BETWEEN_REPORTS,
-    adamw,
-    descend,
     load,
-    set_rate,
 )
+from tests.models.optimizer import Descent
 from tests.models.recipes import CONTEXT_LENGTH, SHORT_WINDOW, HeadRecipe, Schedule
 from tests.models.windows import held_out_batches, token_stream, training_batch
 
@@ -77,15 +75,14 @@ def train(recipe: HeadRecipe, schedule: Schedule, out: Path) -> Path:
         target.get_input_embeddings().weight.detach().clone(),
         most_chosen(target, stream, recipe.num_draft_tokens),
     )
-    optimizer = adamw(head, schedule)
-    checkpoint = Checkpoint(out / recipe.name / "checkpoint.pt", head, optimizer)
+    descent = Descent(head)
+    checkpoint = Checkpoint(out / recipe.name / "checkpoint.pt", head, descent)
     began = time.monotonic()
     for step in range(checkpoint.resume(), schedule.num_steps):
-        set_rate(optimizer, schedule.rate(step))
         batch = training_batch(stream, step, schedule.window(step), recipe.seed)
         losses = [loss for loss, _ in unrolled(head, teach(target, batch), recipe.unroll_steps)]
         loss = sum(loss * LATER_STEP_WEIGHT**index for index, loss in enumerate(losses))
-        descend(loss, head, optimizer)
+        descent.step(loss, schedule.rate(step))
         checkpoint.save_now_and_then(step + 1)
         if step % STEPS_BETWEEN_REPORTS == 0:
             seconds = time.monotonic() - began
@@ -187,3 +184,14 @@ def save(head: Eagle3Head, shape: HeadShape, folder: Path) -> Path:
     config = json.dumps(shape.config(), indent=2) + "\n"
     (folder / "config.json").write_text(config, encoding="utf-8")
     return folder
+
+
+def load_head(out: Path, name: str) -> Eagle3Head:
+    """A trained head of ``out``, frozen."""
+    folder = out / name / "torch"
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    weights = load_file(folder / "model.safetensors")
+    drafted = weights["t2d"].nonzero().flatten()
+    head = Eagle3Head(HeadShape.of_config(config), weights["embed_tokens.weight"], drafted)
+    head.load_state_dict(weights)
+    return head.eval().requires_grad_(False)

@@ -14,6 +14,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from tests.models.recipes import EAGLE3
 from tests.models.train import NAMES, weight_format
 
 READ_BY_TRANSFORMERS_ALONE = ("tokenizer.json",)
@@ -29,6 +30,8 @@ def export(name: str, out: Path) -> Path:
         *("--model", str(source)),
         *("--task", "text-generation-with-past"),
         *("--weight-format", weight_format(name)),
+        # A head has no tokenizer of its own, and would be given an empty one.
+        *(["--disable-convert-tokenizer"] if name == EAGLE3.name else []),
         "--trust-remote-code",
         str(folder),
     ]

@@ -16,6 +16,7 @@ from transformers import GenerationConfig, PreTrainedTokenizerFast, Qwen3ForCaus
 
 from tests.models.checkpoints import Checkpoint
 from tests.models.corpus import Split
+from tests.models.optimizer import Descent
 from tests.models.recipes import CONTEXT_LENGTH, LanguageModelRecipe, Schedule
 from tests.models.vocabulary import END_OF_TEXT_ID, IM_END_ID, train_tokenizer
 from tests.models.windows import held_out_batches, token_stream, training_batch
@@ -25,7 +26,6 @@ logger = logging.getLogger(__name__)
 STEPS_BETWEEN_REPORTS = 50
 STEPS_BETWEEN_MEASURES = 400
 MEASURED_TOKENS = 16_384
-MAX_GRADIENT_NORM = 1.0
 
 
 def train(recipe: LanguageModelRecipe, schedule: Schedule, out: Path) -> Path:
@@ -42,8 +42,8 @@ def train(recipe: LanguageModelRecipe, schedule: Schedule, out: Path) -> Path:
     tokenizer = train_tokenizer(recipe.vocabulary)
     model = Qwen3ForCausalLM(recipe.config())
     teacher = load(out, recipe.teacher) if recipe.teacher else None
-    optimizer = adamw(model, schedule)
-    checkpoint = Checkpoint(out / recipe.name / "checkpoint.pt", model, optimizer)
+    descent = Descent(model)
+    checkpoint = Checkpoint(out / recipe.name / "checkpoint.pt", model, descent)
     start = checkpoint.resume()
     stream = token_stream(tokenizer, Split.TRAINING)
     held_out = held_out_batches(
@@ -51,10 +51,9 @@ def train(recipe: LanguageModelRecipe, schedule: Schedule, out: Path) -> Path:
     )
     began = time.monotonic()
     for step in range(start, schedule.num_steps):
-        set_rate(optimizer, schedule.rate(step))
         batch = training_batch(stream, step, schedule.window(step), recipe.seed)
         loss = loss_of(model, batch, teacher)
-        descend(loss, model, optimizer)
+        descent.step(loss, schedule.rate(step))
         checkpoint.save_now_and_then(step + 1)
         if step % STEPS_BETWEEN_REPORTS == 0:
             seconds = time.monotonic() - began
@@ -64,28 +63,6 @@ def train(recipe: LanguageModelRecipe, schedule: Schedule, out: Path) -> Path:
     checkpoint.save(schedule.num_steps)
     logger.info("%s held out at the end: %.3f", recipe.name, held_out_loss(model, held_out))
     return save(model, tokenizer, out / recipe.name / "torch")
-
-
-def adamw(model: torch.nn.Module, schedule: Schedule) -> torch.optim.AdamW:
-    """AdamW; matrices decay, scales of norms do not."""
-    matrices = [weight for weight in model.parameters() if weight.dim() > 1]
-    scales = [weight for weight in model.parameters() if weight.dim() <= 1]
-    groups = [{"params": matrices, "weight_decay": 0.1}, {"params": scales, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=schedule.peak_rate, betas=(0.9, 0.95))
-
-
-def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Use this learning rate for the next step."""
-    for group in optimizer.param_groups:
-        group["lr"] = rate
-
-
-def descend(loss: torch.Tensor, model: torch.nn.Module, optimizer: torch.optim.Optimizer) -> None:
-    """One step down the gradient of ``loss``, its norm clipped."""
-    optimizer.zero_grad()
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), MAX_GRADIENT_NORM)
-    optimizer.step()
 
 
 def loss_of(

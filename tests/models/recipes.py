@@ -23,16 +23,15 @@ class Schedule:
     """Steps and rates: warm up, hold, then decay to zero over the last part of the steps."""
 
     num_steps: int
-    peak_rate: float
-    warmup_steps: int = 60
+    warmup_steps: int = 30
     decaying_part: float = 0.3
     long_part: float = 0.25
     """The last part of the steps, which trains on windows of the whole context."""
 
     def rate(self, step: int) -> float:
-        """Learning rate of a step, counted from 0."""
+        """Part of the full learning rate at a step, counted from 0."""
         left = (self.num_steps - step) / (self.decaying_part * self.num_steps)
-        return self.peak_rate * min(1.0, (step + 1) / self.warmup_steps, left)
+        return min(1.0, (step + 1) / self.warmup_steps, left)
 
     def window(self, step: int) -> int:
         """Tokens of each window of a step, counted from 0."""
@@ -98,7 +97,7 @@ TARGET = LanguageModelRecipe(
     num_layers=12,
     num_heads=4,
     num_kv_heads=2,
-    schedule=Schedule(num_steps=3_000, peak_rate=2e-3),
+    schedule=Schedule(num_steps=1_500),
 )
 DRAFT = LanguageModelRecipe(
     name="draft",
@@ -108,7 +107,7 @@ DRAFT = LanguageModelRecipe(
     num_layers=2,
     num_heads=3,
     num_kv_heads=1,
-    schedule=Schedule(num_steps=2_000, peak_rate=6e-3),
+    schedule=Schedule(num_steps=2_000),
     teacher=TARGET.name,
     seed=1,
 )
@@ -120,7 +119,7 @@ OTHER = LanguageModelRecipe(
     num_layers=2,
     num_heads=2,
     num_kv_heads=1,
-    schedule=Schedule(num_steps=300, peak_rate=6e-3),
+    schedule=Schedule(num_steps=300),
     seed=2,
     weight_format="int8",
 )
@@ -129,6 +128,6 @@ EAGLE3 = HeadRecipe(
     target=TARGET.name,
     num_draft_tokens=1_024,
     unroll_steps=4,
-    schedule=Schedule(num_steps=2_000, peak_rate=3e-3),
+    schedule=Schedule(num_steps=2_000),
     seed=3,
 )

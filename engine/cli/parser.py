@@ -102,6 +102,10 @@ def _add_option(group: argparse._ArgumentGroup, name: str, description: Option) 
             group.add_argument(
                 flag, dest=name, nargs="+", action="extend", metavar="TEXT", help=help_text
             )
+        case OptionKind.TEXT:
+            group.add_argument(flag, dest=name, metavar="TEXT", help=help_text)
+        case OptionKind.SCHEMA:
+            group.add_argument(flag, dest=name, type=_schema, metavar="JSON|FILE", help=help_text)
         case OptionKind.TOKEN_IDS:
             group.add_argument(
                 flag,
@@ -199,6 +203,19 @@ def _truth(text: str) -> bool:
             return False
         case _:
             raise ValueError(text)
+
+
+def _schema(text: str) -> str:
+    """A schema as it is, or the file that holds one."""
+    if text.lstrip().startswith("{"):
+        return text
+    try:
+        return Path(text).read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no JSON object and cannot be read as a file ({reason})"
+        ) from None
 
 
 _integer = _converter(int, "a whole number")

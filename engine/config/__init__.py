@@ -13,11 +13,12 @@ from engine.config.engine import (
 )
 from engine.config.generation import MAX_ASSISTANT_TOKENS, MAX_LOGPROBS, GenerationConfig
 from engine.config.options import Option, OptionKind, options
-from engine.config.resolve import UNSUPPORTED, Unsupported, resolve
+from engine.config.resolve import REQUEST_KEYS, UNSUPPORTED, Unsupported, resolve
 
 __all__ = [
     "MAX_ASSISTANT_TOKENS",
     "MAX_LOGPROBS",
+    "REQUEST_KEYS",
     "UNSUPPORTED",
     "BackendKind",
     "CachePrecision",

@@ -35,7 +35,13 @@ from engine.server.errors import (
 )
 from engine.server.feed import EventFeed
 from engine.server.host import EngineHost, Failed, Loading, Ready
-from engine.server.jobs import Job, chat_job, completion_job, require_model
+from engine.server.jobs import (
+    Job,
+    chat_job,
+    completion_job,
+    in_words_of_client,
+    require_model,
+)
 from engine.server.messages import conversation
 from engine.server.schema import CHAT_REQUEST, COMPLETION_REQUEST, TokenizeFields, parse
 
@@ -144,7 +150,10 @@ class Server:
         body = await read_json_body(request)
         engine = self.host.engine()
         job = await run_in_threadpool(prepare, body, engine)  # long prompts take their time
-        feed = await EventFeed.submit(engine, job.request)
+        try:
+            feed = await EventFeed.submit(engine, job.request)
+        except InvalidRequestError as error:
+            raise in_words_of_client(error, job.said) from None
         answer = Answer.to(job.request, job.presentation, shape, engine)
         if job.presentation.stream:
             return EventStream(feed, answer)

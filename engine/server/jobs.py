@@ -8,7 +8,7 @@ engine's options is put back into the name that the client used. What is possibl
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from engine.config import GenerationConfig, resolve
@@ -30,6 +30,10 @@ _OPENAI_NAMES = {
     "n": "num_return_sequences",
     "stop": "stop_strings",
     "seed": "rng_seed",
+    "guided_json": "json_schema",
+    "guided_regex": "regex",
+    "guided_choice": "choice",
+    "guided_grammar": "grammar",
 }
 
 
@@ -45,10 +49,12 @@ class Presentation:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One request, ready for ``engine.submit``."""
+    """One request, ready for ``engine.submit``; ``said`` are the client's names for the options
+    that it gave under another name than ours."""
 
     request: GenerationRequest
     presentation: Presentation
+    said: Mapping[str, str]
 
 
 def chat_job(fields: ChatFields, engine: Engine) -> Job:
@@ -109,7 +115,7 @@ def _job(
 ) -> Job:
     require_model(fields.model, engine)
     presentation = _presentation(fields, logprobs=logprobs)
-    config = _config(fields, options, engine.model_defaults)
+    config, said = _config(fields, options, engine.model_defaults)
     prompt_ids = encode_prompt(
         engine.tokenizer, prompt, apply_chat_template=config.apply_chat_template
     )
@@ -122,7 +128,7 @@ def _job(
         drafter=fields.drafter,
         sampled_rule=fields.sampled_rule,
     )
-    return Job(request, presentation)
+    return Job(request, presentation, said)
 
 
 def require_model(name: str, engine: Engine) -> None:
@@ -153,13 +159,10 @@ def _presentation(fields: SharedFields, *, logprobs: bool) -> Presentation:
 
 def _config(
     fields: SharedFields, options: Mapping[str, object], model_defaults: Mapping[str, object]
-) -> GenerationConfig:
+) -> tuple[GenerationConfig, Mapping[str, str]]:
     values = asked_options(fields) | {k: v for k, v in options.items() if v is not None}
     said: dict[str, str] = {}
-    for openai_name, own_name in _OPENAI_NAMES.items():
-        value: object = getattr(fields, openai_name, None)
-        if value is None:
-            continue
+    for openai_name, own_name, value in _in_other_names(fields):
         if own_name in values and values[own_name] != value:
             raise InvalidOptionError(
                 f"'{openai_name}' and '{said.get(own_name, own_name)}' say different things: "
@@ -169,12 +172,27 @@ def _config(
         values[own_name] = value
         said[own_name] = openai_name
     try:
-        return resolve(values, model_defaults)
+        return resolve(values, model_defaults), said
     except InvalidRequestError as error:
-        raise _in_words_of_client(error, said) from None
+        raise in_words_of_client(error, said) from None
 
 
-def _in_words_of_client(error: InvalidRequestError, said: Mapping[str, str]) -> InvalidRequestError:
+def _in_other_names(fields: SharedFields) -> Iterator[tuple[str, str, object]]:
+    """Every option that was given by another name than ours: that name, ours, and the value."""
+    for openai_name, own_name in _OPENAI_NAMES.items():
+        value: object = getattr(fields, openai_name, None)
+        if value is not None:
+            yield openai_name, own_name, value
+    for name, asked in (
+        ("response_format", fields.response_format),
+        ("structured_outputs", fields.structured_outputs),
+    ):
+        if asked is not None:
+            yield from ((name, own_name, value) for own_name, value in asked.options().items())
+
+
+def in_words_of_client(error: InvalidRequestError, said: Mapping[str, str]) -> InvalidRequestError:
+    """The same refusal, with the client's names for the options."""
     message, param = error.message, error.param
     for own_name, openai_name in said.items():
         message = message.replace(f"'{own_name}'", f"'{openai_name}'")

@@ -14,17 +14,12 @@ from typing import Annotated, Any, TypeVar, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, create_model
 from pydantic_core import PydanticCustomError
 
-from engine.config import (
-    UNSUPPORTED,
-    GenerationConfig,
-    SampledRule,
-    Speculation,
-    options,
-)
+from engine.config import REQUEST_KEYS, SampledRule, Speculation
 from engine.errors import UnsupportedOptionError
 from engine.prompts import Prompt, TextPrompt, TokenPrompt
 from engine.server.errors import from_validation_error
 from engine.server.messages import Message
+from engine.server.structure import ResponseFormat, StructuredOutputs
 
 
 class _Body(BaseModel):
@@ -63,6 +58,12 @@ class SharedFields(_Body):
     drafter: str | None = None
     sampled_rule: SampledRule | None = None
     logit_bias: Any = None
+    response_format: ResponseFormat | None = None
+    structured_outputs: StructuredOutputs | None = None
+    guided_json: Any = None
+    guided_regex: Any = None
+    guided_choice: Any = None
+    guided_grammar: Any = None
 
 
 class ChatFields(SharedFields):
@@ -82,7 +83,6 @@ class ChatFields(SharedFields):
     parallel_tool_calls: Any = None
     prediction: Any = None
     reasoning_effort: Any = None
-    response_format: Any = None
     service_tier: Any = None
     store: Any = None
     tool_choice: Any = None
@@ -133,7 +133,6 @@ NOTHING_ASKED: Mapping[str, tuple[object, ...]] = {
     "parallel_tool_calls": (True, False),
     "prediction": (),
     "reasoning_effort": (),
-    "response_format": ({"type": "text"},),
     "service_tier": ("auto", "default"),
     "store": (False,),
     "tool_choice": ("none", "auto"),
@@ -149,8 +148,9 @@ Fields = TypeVar("Fields", bound=_Body)
 
 def _with_options(name: str, base: type[Fields]) -> type[Fields]:
     """``base`` and every generation option that it does not name itself."""
-    names = [*options(GenerationConfig), *UNSUPPORTED]
-    fields: dict[str, Any] = {each: (Any, None) for each in names if each not in base.model_fields}
+    fields: dict[str, Any] = {
+        each: (Any, None) for each in REQUEST_KEYS if each not in base.model_fields
+    }
     return create_model(name, __base__=base, **fields)
 
 
@@ -180,6 +180,5 @@ def parse(model: type[Fields], body: bytes) -> Fields:
 
 def asked_options(fields: SharedFields) -> dict[str, object]:
     """The generation options that the request gives by their own names, unchecked."""
-    names = [*options(GenerationConfig), *UNSUPPORTED]
-    own = {name: getattr(fields, name, None) for name in names if name != "logprobs"}
+    own = {name: getattr(fields, name, None) for name in REQUEST_KEYS if name != "logprobs"}
     return {name: value for name, value in own.items() if value is not None}

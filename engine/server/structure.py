@@ -1,0 +1,70 @@
+"""The structure of an answer as clients ask for it: OpenAI's ``response_format``, and vLLM's
+``structured_outputs``. Both end as generation options, which know how to check themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engine.errors import InvalidOptionError
+
+_ANY_OBJECT: Mapping[str, object] = {"type": "object"}
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class JsonSchemaFormat(_Body):
+    """OpenAI's envelope of a schema. It is obeyed to the letter, ``strict`` or not."""
+
+    name: str
+    description: str | None = None
+    content: Annotated[dict[str, Any] | bool, Field(alias="schema")] = True
+    strict: bool | None = None
+
+
+class ResponseFormat(_Body):
+    """OpenAI's ``response_format``."""
+
+    type: Literal["text", "json_object", "json_schema"]
+    json_schema: JsonSchemaFormat | None = None
+
+    def options(self) -> dict[str, object]:
+        """The generation options that it stands for.
+
+        Raises:
+            InvalidOptionError: the type and the schema do not fit together.
+        """
+        if (self.json_schema is not None) != (self.type == "json_schema"):
+            raise InvalidOptionError(
+                "'response_format' has a 'json_schema' if, and only if, its type is 'json_schema'.",
+                param="response_format",
+            )
+        if self.json_schema is not None:
+            return {"json_schema": self.json_schema.content}
+        return {} if self.type == "text" else {"json_schema": _ANY_OBJECT}
+
+
+class StructuredOutputs(_Body):
+    """vLLM's ``structured_outputs``."""
+
+    content: Annotated[Any, Field(alias="json")] = None
+    json_object: bool | None = None
+    regex: Any = None
+    choice: Any = None
+    grammar: Any = None
+
+    def options(self) -> dict[str, object]:
+        """The generation options that it stands for."""
+        schema = _ANY_OBJECT if self.content is None and self.json_object else self.content
+        asked = {
+            "json_schema": schema,
+            "regex": self.regex,
+            "choice": self.choice,
+            "grammar": self.grammar,
+        }
+        return {name: value for name, value in asked.items() if value is not None}

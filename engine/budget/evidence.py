@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.drafters import prompt_lookup
+from engine.drafters import prompt_lookup, suffix
 from engine.values import FloatArray, IntArray
 
 Features = NDArray[np.float64]
@@ -65,6 +65,18 @@ def _prompt_lookup(evidence: FloatArray, depths: IntArray) -> Features:
     return features
 
 
+def _suffix(evidence: FloatArray, depths: IntArray) -> Features:
+    """One; log-odds of the share; log2 of the match length; log2 of one more than the witnesses in
+    answer, prompt and earlier answers."""
+    features = np.ones((len(evidence), 6))
+    share = evidence[:, 1]
+    np.log(share / (1.0 - share), out=features[:, 1])
+    features[:, 1] = np.minimum(features[:, 1], _MAX_LOG_ODDS)
+    np.log2(evidence[:, 0], out=features[:, 2])
+    np.log2(evidence[:, 2:] + 1.0, out=features[:, 3:])
+    return features
+
+
 def _depth_only(evidence: FloatArray, depths: IntArray) -> Features:
     features = np.ones((len(depths), 2))
     features[:, 1] = np.log2(depths)
@@ -73,8 +85,14 @@ def _depth_only(evidence: FloatArray, depths: IntArray) -> Features:
 
 _DEPTH_ONLY = EvidenceModel(_depth_only, (1.0, -0.3), (4.0, 4.0))
 
+_MAX_LOG_ODDS = 4.0
+"""Long matches in agreement reach any odds, and are not that much surer."""
+
 _MODELS = {
     prompt_lookup.NAME: EvidenceModel(
         _prompt_lookup, (-1.1, 0.8, 1.0, -1.3, 0.3), (16.0, 64.0, 32.0, 32.0, 32.0)
+    ),
+    suffix.NAME: EvidenceModel(
+        _suffix, (-2.4, 0.6, 0.45, 1.2, 1.0, 0.2), (16.0, 32.0, 64.0, 32.0, 32.0, 32.0)
     ),
 }

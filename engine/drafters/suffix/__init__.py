@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
 from engine.config import GenerationConfig
 from engine.drafters.base import DraftContext, DraftLimit, Needs, PrefillChunk
 from engine.drafters.suffix.index import SuffixIndex, since
 from engine.drafters.suffix.memory import AnswerMemory
-from engine.drafters.suffix.tree import Shape, Witness, grow
+from engine.drafters.suffix.tree import Shape, Source, Witness, grow
 from engine.values import DraftTree, FloatArray, SeqId, Verdict
 
 NAME = "suffix"
@@ -32,9 +33,8 @@ NAME = "suffix"
 NUM_WITNESSES = 8
 """Places looked at in the text, and as many in earlier answers."""
 
-DEPTH_FACTOR = 2
-DEPTH_OFFSET = 2
-"""A draft goes ``DEPTH_FACTOR`` times as deep as the longest agreement, and ``DEPTH_OFFSET``."""
+DEPTH_FACTOR = 4
+"""A draft goes so many times as deep as the longest agreement."""
 
 _TEXT = 0
 
@@ -107,27 +107,39 @@ class SuffixDrafter:
         witnesses = self._witnesses(answer)
         if not witnesses:
             return DraftTree.empty()
-        longest = max(witness.length for witness in witnesses)
-        return grow(witnesses, _shape(context, DEPTH_FACTOR * longest + DEPTH_OFFSET))
+        depth = DEPTH_FACTOR * witnesses[0].length
+        return grow(witnesses, _shape(context, depth))
 
     def _witnesses(self, answer: _Answer) -> list[Witness]:
-        """From this text first. The answer alone is looked up among earlier answers, since they
-        were kept without what stood before them."""
+        """The longest first. The answer alone is looked up among earlier answers, since they were
+        kept without what stood before them."""
+        tokens, num_prompt = answer.tokens, answer.num_prompt
         end = answer.index.end(_TEXT)
-        alone = since(end, len(answer.tokens) - answer.num_prompt)
-        return [
-            Witness(answer.tokens, place.position, place.length, goes_on=True)
+        witnesses = [
+            Witness(
+                tokens,
+                place.position,
+                place.length,
+                Source.PROMPT if place.position < num_prompt else Source.ANSWER,
+            )
             for place in answer.index.nearest(end, NUM_WITNESSES)
-        ] + [
-            Witness(self._memory.tokens(place.text), place.position, place.length, goes_on=False)
+        ]
+        alone = since(end, len(tokens) - num_prompt)
+        witnesses += [
+            Witness(self._memory.tokens(place.text), place.position, place.length, Source.EARLIER)
             for place in self._memory.nearest(alone, NUM_WITNESSES)
         ]
+        witnesses.sort(key=attrgetter("length"), reverse=True)
+        return witnesses
 
 
 def _shape(context: DraftContext, max_depth: int) -> Shape:
-    """The request's own bounds of a tree are kept; without them nothing but promise bounds it."""
+    """A request that fixes a length gets the tree that it asks for, by default a chain; else
+    branches are bounded by their promise alone."""
     config = context.config
-    max_children = config.branching_factor if config.tree_depth else context.max_tokens
+    max_children = context.max_tokens
+    if config.num_assistant_tokens is not None:
+        max_children = config.branching_factor
     return Shape(
         max_tokens=context.max_tokens,
         max_depth=min(max_depth, config.tree_depth or max_depth),

@@ -5,25 +5,28 @@ whose past agrees longest with the end of a text are neighbours, however long th
 bisection finds them all. This is a suffix array of the reversed texts, cut at a depth, and kept
 sorted as they grow: it has the matches and the counts of a suffix tree, and no nodes to keep.
 
-Contexts are bytes, the most recent token first, so that comparing two of them is one comparison of
-memory, and one more token goes to the front while the oldest falls off. In front of a text stands a
-mark that is no token, in which beginnings agree.
+A context is one large number, whose digits of 32 bits are tokens, the most recent first. So the
+order of contexts is that of numbers, and the first bit in which two differ tells how long they
+agree. In front of a text stands a mark that is no token, in which beginnings agree.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter
 
-Context = bytes
+Context = int
 
 DEPTH = 32
 """Tokens of a context; agreement beyond them is not seen."""
 
-_WIDTH = 4  # bytes of a token
-_BEGINNING = b"\xff" * _WIDTH * DEPTH
-_BEHIND_ALL = b"\xff" * 9  # sorts behind every place
+_BITS = 32  # of a token, of the number of a text, and of a position in it
+_NUM_BITS = _BITS * DEPTH
+_LATEST = _NUM_BITS - _BITS  # where the most recent token of a context begins
+_BEGINNING = (1 << _NUM_BITS) - 1  # marks alone
+_MASK = (1 << _BITS) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +50,8 @@ class SuffixIndex:
 
     def __init__(self) -> None:
         self._texts: dict[int, _Text] = {}
-        self._entries: list[bytes] = []
-        """A context and the place behind it each, sorted; of equal contexts the latest is last."""
+        self._entries: list[int] = []
+        """Sorted: the digits of a context, then text and position of the token behind it."""
 
     def __len__(self) -> int:
         """Tokens of all texts."""
@@ -66,19 +69,19 @@ class SuffixIndex:
         """Append to a text, which is new when it is named for the first time."""
         entry = self._texts.setdefault(text, _Text())
         for token in tokens:
-            sorts_as = entry.end + _place(text, len(entry.tokens))
-            self._entries.insert(bisect_left(self._entries, sorts_as), sorts_as)
+            found = _entry(entry.end, text, len(entry.tokens))
+            self._entries.insert(bisect_left(self._entries, found), found)
             entry.tokens.append(token)
-            entry.end = _bytes(token) + entry.end[:-_WIDTH]
+            entry.end = token << _LATEST | entry.end >> _BITS
 
     def truncate(self, text: int, length: int) -> None:
         """Forget the tokens of ``text`` from position ``length`` on, as if they had never been."""
         entry = self._texts[text]
         while len(entry.tokens) > length:
             entry.tokens.pop()
-            entry.end = _context(entry.tokens)
-            sorts_as = entry.end + _place(text, len(entry.tokens))
-            del self._entries[bisect_left(self._entries, sorts_as)]
+            entry.end = _context(entry.tokens[-DEPTH:])
+            found = _entry(entry.end, text, len(entry.tokens))
+            del self._entries[bisect_left(self._entries, found)]
 
     def remove(self, text: int) -> None:
         """Forget a text."""
@@ -91,43 +94,36 @@ class SuffixIndex:
         Where too many agree equally long, those are taken whose past before that is nearest in
         order: as good as any.
         """
-        at = bisect_left(self._entries, context + _BEHIND_ALL)
+        at = bisect_left(self._entries, _entry(context + 1, 0, 0))
         before = self._agreeing(context, range(at - 1, max(at - 1 - limit, -1), -1))
         behind = self._agreeing(context, range(at, min(at + limit, len(self._entries))))
-        found = sorted([*before, *behind], key=lambda occurrence: -occurrence.length)
+        found = [*before, *behind]
+        found.sort(key=attrgetter("length"), reverse=True)
         return found[:limit]
 
     def _agreeing(self, context: Context, numbers: range) -> Iterator[Occurrence]:
         for number in numbers:
             entry = self._entries[number]
-            length = agreement(context, entry[: len(context)])
+            differs = (entry >> 2 * _BITS ^ context).bit_length()
+            length = (_NUM_BITS - differs) // _BITS
             if not length:
                 return
-            place = int.from_bytes(entry[len(context) :], "big")
-            text, position = place >> 32, place & 0xFFFFFFFF
-            yield Occurrence(text, position, min(length, position + 1))
-
-
-def agreement(one: Context, other: Context) -> int:
-    """How many tokens two contexts have in common, counted from the most recent."""
-    difference = int.from_bytes(one, "big") ^ int.from_bytes(other, "big")
-    return DEPTH + (-difference.bit_length()) // (8 * _WIDTH)
+            position = entry & _MASK
+            yield Occurrence(entry >> _BITS & _MASK, position, min(length, position + 1))
 
 
 def since(context: Context, num_tokens: int) -> Context:
     """The context as it would be if its text had begun ``num_tokens`` ago."""
-    return (context[: _WIDTH * num_tokens] + _BEGINNING)[: len(_BEGINNING)]
+    return context | _BEGINNING >> _BITS * num_tokens
 
 
-def _context(tokens: list[int]) -> Context:
-    """The context behind ``tokens``."""
-    latest = b"".join(map(_bytes, reversed(tokens[-DEPTH:])))
-    return (latest + _BEGINNING)[: len(_BEGINNING)]
+def _context(tokens: Sequence[int]) -> Context:
+    """The context behind a text of at most `DEPTH` tokens, or behind the last ones of a longer."""
+    context = _BEGINNING
+    for token in tokens:
+        context = token << _LATEST | context >> _BITS
+    return context
 
 
-def _bytes(token: int) -> bytes:
-    return token.to_bytes(_WIDTH, "big")
-
-
-def _place(text: int, position: int) -> bytes:
-    return (text << 32 | position).to_bytes(8, "big")
+def _entry(context: Context, text: int, position: int) -> int:
+    return (context << _BITS | text) << _BITS | position

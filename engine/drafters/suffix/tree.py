@@ -1,14 +1,16 @@
 """From places that agree with the end of a text to a draft of what they went on with.
 
-Each place is a witness for the tokens behind it, and weighs as the square of its agreement: a long
-one outvotes several short ones, and equal ones count. Where witnesses part, the draft branches or
-follows the heavier side, most promising node first, until it is large enough.
+Each place is a witness for the tokens behind it. It weighs as the square of its agreement, times
+the trust in where it stands: a long one outvotes several short ones, and the answer's own habits
+outvote the prompt's. Where witnesses part, the draft branches or follows the heavier side, the most
+promising node first, until it is large enough.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from enum import IntEnum
 from heapq import heappop, heappush
 from itertools import count
 
@@ -17,12 +19,12 @@ import numpy as np
 from engine.drafters.base import evidence_table
 from engine.values import ROOT, DraftTree
 
-EVIDENCE_COLUMNS = ("match_len", "share", "num_in_text", "num_in_earlier_answers")
+EVIDENCE_COLUMNS = ("match_len", "share", "num_in_answer", "num_in_prompt", "num_earlier")
 """What is known about each draft token, by column of ``DraftTree.evidence``.
 
 ``match_len``: the longest agreement of a witness for the token, earlier draft tokens included, at
-most ``MAX_MATCH_LEN``. ``share``: weight of its witnesses, of all that were right so far, between 0
-and 1, smoothed. ``num_in_text`` and ``num_in_earlier_answers``: its witnesses by where they stand.
+most ``MAX_MATCH_LEN``. ``share``: the weight of its witnesses, of all that were right so far,
+smoothed: above 0 and below 1. The others count its witnesses by `Source`.
 """
 
 MAX_MATCH_LEN = 32
@@ -30,26 +32,28 @@ MIN_PROMISE = 0.1
 """Nodes that promise less are not worth proposing."""
 
 
+class Source(IntEnum):
+    """Where a witness stands: in this answer, in its prompt, or in an answer to another request."""
+
+    ANSWER = 0
+    PROMPT = 1
+    EARLIER = 2
+
+
+TRUST = (16, 4, 1)
+"""What an agreement counts by source; of SmolLM2's next tokens this foresaw most (57.5%, against
+54.7% without any difference)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """The tokens from ``position`` on were preceded by ``length`` tokens that agree with the end.
-
-    ``goes_on``: ``tokens`` is the very text that is drafted for, so that a copy may run into its
-    own tokens; else it has an end.
-    """
+    """The tokens from ``position`` on were preceded by ``length`` tokens that agree with the
+    end."""
 
     tokens: Sequence[int]
     position: int
     length: int
-    goes_on: bool
-
-    def token(self, path: Sequence[int]) -> int | None:
-        """What it says behind ``path``; None where its text ends."""
-        position = self.position + len(path)
-        beyond = position - len(self.tokens)
-        if beyond < 0:
-            return self.tokens[position]
-        return path[beyond] if self.goes_on else None
+    source: Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +67,10 @@ class Shape:
     ends: frozenset[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Node:
-    """A draft token, not yet in the draft; ``witnesses`` were right up to it."""
+    """A draft token that is not yet in the draft, behind node ``parent`` of it; ``witnesses``, the
+    longest first, were right up to it. ``promise`` is the product of shares along ``path``."""
 
     parent: int
     path: tuple[int, ...]
@@ -74,14 +79,23 @@ class _Node:
     evidence: tuple[float, ...] = ()
 
 
+@dataclass(slots=True)
+class _Side:
+    """Witnesses that name the same token."""
+
+    witnesses: list[Witness] = field(default_factory=list[Witness])
+    weight: int = 0
+    num_by_source: list[int] = field(default_factory=lambda: [0] * len(Source))
+
+
 def grow(witnesses: Sequence[Witness], shape: Shape) -> DraftTree:
-    """The draft that ``witnesses`` stand for, with its evidence."""
+    """The draft that ``witnesses``, the longest first, stand for, with its evidence."""
     chosen: list[_Node] = []
     waiting: list[tuple[float, int, _Node]] = []  # the most promising first, then the first seen
     serial = count()
 
     def open_children(number: int, node: _Node) -> None:
-        if len(node.path) < shape.max_depth and not shape.ends.intersection(node.path[-1:]):
+        if len(node.path) < shape.max_depth and (not node.path or node.path[-1] not in shape.ends):
             for child in _children(number, node, shape.max_children):
                 heappush(waiting, (-child.promise, next(serial), child))
 
@@ -100,23 +114,41 @@ def grow(witnesses: Sequence[Witness], shape: Shape) -> DraftTree:
 def _children(number: int, node: _Node, most: int) -> list[_Node]:
     """What the witnesses of ``node``, which is node ``number`` of the draft, say behind it."""
     depth = len(node.path)
-    voices: dict[int, list[Witness]] = {}
-    weights: dict[int, int] = {}
+    sides: dict[int, _Side] = {}
+    total = 0
     for witness in node.witnesses:
-        token = witness.token(node.path)
-        if token is not None:
-            voices.setdefault(token, []).append(witness)
-            weights[token] = weights.get(token, 0) + (witness.length + depth) ** 2
-    total = sum(weights.values())
+        token = _token(witness, node.path)
+        if token is None:
+            continue
+        side = sides.get(token)
+        if side is None:
+            side = sides[token] = _Side()
+        weight = TRUST[witness.source] * (witness.length + depth) ** 2
+        side.witnesses.append(witness)
+        side.weight += weight
+        side.num_by_source[witness.source] += 1
+        total += weight
     children: list[_Node] = []
-    for token in sorted(weights, key=weights.__getitem__, reverse=True)[:most]:
-        mine = voices[token]
-        share = (weights[token] + 0.5) / (total + 1.0)
+    for token, side in sorted(sides.items(), key=_heavier_first)[:most]:
+        share = (side.weight + 0.5) / (total + 1.0)
         promise = node.promise * share
         if promise < MIN_PROMISE:
             break
-        match_len = min(max(witness.length for witness in mine) + depth, MAX_MATCH_LEN)
-        num_in_text = sum(witness.goes_on for witness in mine)
-        evidence = (match_len, share, num_in_text, len(mine) - num_in_text)
-        children.append(_Node(number, (*node.path, token), promise, mine, evidence))
+        match_len = min(side.witnesses[0].length + depth, MAX_MATCH_LEN)
+        evidence = (match_len, share, *side.num_by_source)
+        children.append(_Node(number, (*node.path, token), promise, side.witnesses, evidence))
     return children
+
+
+def _heavier_first(item: tuple[int, _Side]) -> int:
+    return -item[1].weight
+
+
+def _token(witness: Witness, path: Sequence[int]) -> int | None:
+    """What the witness says behind ``path``; None where its text ends. The text that is drafted for
+    goes on with the draft, so that a period does."""
+    position = witness.position + len(path)
+    beyond = position - len(witness.tokens)
+    if beyond < 0:
+        return witness.tokens[position]
+    return None if witness.source is Source.EARLIER else path[beyond]

@@ -6,6 +6,7 @@ Two things fit behind it: our own engine (`engine.loop`), and OpenVINO GenAI's p
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -17,6 +18,8 @@ if TYPE_CHECKING:  # these import OpenVINO, for which the server's first answer 
     from engine.library.folder import ModelInfo
     from engine.plan import Plan
     from engine.tokens import Tokenizer
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,18 @@ class Engine(Protocol):
     def close(self) -> None:
         """End every open request with an error, and give back the model."""
         ...
+
+
+def guarded(sink: Sink) -> Sink:
+    """A sink whose failure is its own: the other requests of the engine go on."""
+
+    def call(event: Event) -> None:
+        try:
+            sink(event)
+        except Exception:
+            _logger.exception("Whoever listens to a request failed on an event.")
+
+    return call
 
 
 def stream(engine: Engine, request: GenerationRequest) -> Iterator[Event]:

@@ -51,6 +51,14 @@ class BackendKind(StrEnum):
     PAGED = "paged"
     STATEFUL = "stateful"
     GENAI = "genai"
+    """OpenVINO GenAI's paged pipeline."""
+    GENAI_STATEFUL = "genai-stateful"
+    """OpenVINO GenAI's stateful pipeline."""
+
+    @property
+    def is_genai(self) -> bool:
+        """Another program's, whose answers are told by `engine.reference`."""
+        return self in (BackendKind.GENAI, BackendKind.GENAI_STATEFUL)
 
 
 @dataclass(frozen=True, slots=True)

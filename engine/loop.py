@@ -24,8 +24,8 @@ from engine.backends.base import Backend, Batch
 from engine.budget import StepTiming
 from engine.drafting import Draft, DraftStage
 from engine.errors import EngineStoppedError, PacelineError, StepFailedError
-from engine.events import DraftRecord, Event, FailedEvent, GenerationRequest, Sink
-from engine.interface import EngineStatus, RequestHandle
+from engine.events import DraftRecord, FailedEvent, GenerationRequest, Sink
+from engine.interface import EngineStatus, RequestHandle, guarded
 from engine.library.folder import ModelInfo
 from engine.plan import Plan
 from engine.rejection import RejectionSampling
@@ -105,15 +105,15 @@ class NativeEngine:
     def submit(self, request: GenerationRequest, sink: Sink) -> RequestHandle:
         """`interface.Engine.submit`."""
         choices = self._admission.choices(request)
-        guarded = _guarded(sink)
+        own_sink = guarded(sink)
         sequences = tuple(
-            Sequence(next(self._seq_ids), request, guarded, choice) for choice in choices
+            Sequence(next(self._seq_ids), request, own_sink, choice) for choice in choices
         )
         with self._door:
             if self._closed:
                 raise EngineStoppedError("The engine is closed; start it again.")
             self._messages.put(_Submit(sequences))
-        return RequestHandle(request.request_id, lambda: self._messages.put(_Cancel(guarded)))
+        return RequestHandle(request.request_id, lambda: self._messages.put(_Cancel(own_sink)))
 
     def status(self) -> EngineStatus:
         """`interface.Engine.status`."""
@@ -294,18 +294,6 @@ def _rule(answer: Sequence, scores: Scores) -> AcceptanceRule:
     if answer.mode.by_rejection:
         return RejectionSampling(target, answer.sampling)
     return SampleThenMatch(target)
-
-
-def _guarded(sink: Sink) -> Sink:
-    """A sink whose failure is its own: the other requests of the step go on."""
-
-    def guarded(event: Event) -> None:
-        try:
-            sink(event)
-        except Exception:
-            _logger.exception("Whoever listens to a request failed on an event.")
-
-    return guarded
 
 
 def _step_record(draft: Draft, draft_ms: float, verify_ms: float, overhead_ms: float) -> StepRecord:

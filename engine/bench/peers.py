@@ -10,22 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter, process_time
-from typing import Any, Protocol, cast
 
-import numpy as np
-import openvino as ov
 import openvino_genai as genai
 
 from engine.bench.arms import Arm
 from engine.bench.records import Answer
-from engine.config import CachePrecision
+from engine.config import CachePrecision, GenerationConfig
 from engine.errors import InvalidOptionError
-
-_CACHE_GIB = 1
-_LOOKUP_LENGTH = 5
-"""GenAI's default number of candidates."""
-_LOOKUP_NGRAM = 3
-"""GenAI's default n-gram size."""
+from engine.reference.pipeline import (
+    DrafterKind,
+    PeerDrafter,
+    PipelineSettings,
+    as_inputs,
+    open_pipeline,
+)
+from engine.reference.terms import LOOKUP_NGRAM, STATIC_LENGTH, Terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,53 +37,22 @@ class PeerSettings:
     inference_precision: str | None
 
 
-class _Mean(Protocol):
-    mean: float
-
-
-class _RawMetrics(Protocol):
-    m_new_token_times: Sequence[float]
-    """Milliseconds."""
-
-
-class _PerfMetrics(Protocol):
-    raw_metrics: _RawMetrics
-
-    def get_ttft(self) -> _Mean: ...
-
-
-class _Result(Protocol):
-    tokens: Sequence[Sequence[int]]
-    perf_metrics: _PerfMetrics
-
-
-class _Pipeline(Protocol):
-    """What the package's own stubs leave untyped."""
-
-    def generate(
-        self, inputs: genai.TokenizedInputs, generation_config: genai.GenerationConfig
-    ) -> _Result: ...
-
-
 class GenaiArm(Arm):
     """OpenVINO GenAI's paged pipeline, plain or with prompt lookup at its default length."""
 
-    def __init__(self, name: str, settings: PeerSettings, *, prompt_lookup: bool) -> None:
+    def __init__(self, name: str, settings: PeerSettings, drafter: DrafterKind) -> None:
         self._name = name
-        self._prompt_lookup = prompt_lookup
-        scheduler = genai.SchedulerConfig()
-        scheduler.cache_size = _CACHE_GIB
-        properties: dict[str, Any] = {
-            "scheduler_config": scheduler,
-            "ATTENTION_BACKEND": "PA",
-            "KV_CACHE_PRECISION": settings.cache_precision.value,
-        }
-        if settings.inference_precision is not None:
-            properties["INFERENCE_PRECISION_HINT"] = settings.inference_precision
-        if prompt_lookup:
-            properties["prompt_lookup"] = True
-        pipeline = genai.LLMPipeline(str(settings.model), settings.device, **properties)
-        self._pipeline = cast("_Pipeline", pipeline)
+        self._drafter = drafter
+        self._pipeline = open_pipeline(
+            PipelineSettings(
+                model=settings.model,
+                device=settings.device,
+                paged=True,
+                cache_precision=settings.cache_precision,
+                inference_precision=settings.inference_precision,
+                drafter=PeerDrafter(drafter),
+            )
+        )
 
     @property
     def name(self) -> str:
@@ -93,8 +61,7 @@ class GenaiArm(Arm):
 
     def answer(self, prompt_ids: Sequence[int], num_tokens: int) -> Answer:
         """`Arm.answer`."""
-        ids = np.array([prompt_ids], np.int64)
-        inputs = genai.TokenizedInputs(ov.Tensor(ids), ov.Tensor(np.ones_like(ids)))
+        inputs = as_inputs(prompt_ids)
         cpu, started = process_time(), perf_counter()
         result = self._pipeline.generate(inputs, self._config(num_tokens))
         total_ms = 1000.0 * (perf_counter() - started)
@@ -109,20 +76,16 @@ class GenaiArm(Arm):
         )
 
     def _config(self, num_tokens: int) -> genai.GenerationConfig:
-        config = genai.GenerationConfig()
-        config.max_new_tokens = num_tokens
-        config.ignore_eos = True
-        config.do_sample = False
-        config.apply_chat_template = False
-        if self._prompt_lookup:
-            config.num_assistant_tokens = _LOOKUP_LENGTH
-            config.max_ngram_size = _LOOKUP_NGRAM
-        return config
+        if self._drafter is DrafterKind.PROMPT_LOOKUP:
+            terms = Terms(num_tokens, length=STATIC_LENGTH, max_ngram_size=LOOKUP_NGRAM)
+        else:
+            terms = Terms(num_tokens, length=0)
+        return terms.peer_config(GenerationConfig(ignore_eos=True), choice=0)
 
 
 _PEERS: Mapping[str, Callable[[str, PeerSettings], Arm]] = {
-    "genai": lambda name, settings: GenaiArm(name, settings, prompt_lookup=False),
-    "genai-lookup": lambda name, settings: GenaiArm(name, settings, prompt_lookup=True),
+    "genai": lambda name, settings: GenaiArm(name, settings, DrafterKind.NONE),
+    "genai-lookup": lambda name, settings: GenaiArm(name, settings, DrafterKind.PROMPT_LOOKUP),
 }
 
 

@@ -60,6 +60,11 @@ class BackendKind(StrEnum):
         """Another program's, whose answers are told by `engine.reference`."""
         return self in (BackendKind.GENAI, BackendKind.GENAI_STATEFUL)
 
+    @property
+    def tells_scores(self) -> bool:
+        """Whether answers come with log probabilities."""
+        return not self.is_genai
+
 
 @dataclass(frozen=True, slots=True)
 class SchedulerConfig:

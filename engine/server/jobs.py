@@ -114,6 +114,12 @@ def _job(
     logprobs: bool,
 ) -> Job:
     require_model(fields.model, engine)
+    backend = engine.plan.backend
+    if logprobs and not backend.tells_scores:
+        raise UnsupportedOptionError(
+            f"Backend '{backend.value}' does not tell log probabilities: leave out 'logprobs'.",
+            param="logprobs",
+        )
     presentation = _presentation(fields, logprobs=logprobs)
     config, said = _config(fields, options, engine.model_defaults)
     prompt_ids = encode_prompt(

@@ -92,7 +92,7 @@ def head_hits(head: Eagle3Head, target: Qwen3ForCausalLM) -> Hits:
 
     @torch.no_grad()
     def hits(tokens: torch.Tensor) -> torch.Tensor:
-        steps = unrolled(head, teach(target, tokens), MEASURED_STEPS)
+        steps = unrolled(head, teach(target, head, tokens), MEASURED_STEPS)
         return torch.stack([step_hits for _, step_hits in steps], -1)
 
     return hits

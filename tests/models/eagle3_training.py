@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -41,15 +42,18 @@ LATER_STEP_WEIGHT = 0.8
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """What the target says about a batch of texts.
+    """What the target says about a batch of texts, row t about what follows token t.
 
-    ``features`` is ``float32[B, T, 3H]``, ``probabilities`` ``float32[B, T, V]``: the target's
-    next-token distribution after the token of the same row.
+    ``features`` is ``float32[B, T, 3H]``, ``taught`` ``float32[B, T, Vd]`` the probabilities of the
+    draft vocabulary, ``chosen`` ``int64[B, T]`` the most probable token of the whole one. Rows
+    that are not ``counted`` (``bool[B, T]``) are context alone.
     """
 
     tokens: torch.Tensor
     features: torch.Tensor
-    probabilities: torch.Tensor
+    taught: torch.Tensor
+    chosen: torch.Tensor
+    counted: torch.Tensor
 
 
 def tapped_layers(num_layers: int) -> tuple[int, int, int]:
@@ -77,21 +81,21 @@ def train(recipe: HeadRecipe, schedule: Schedule, out: Path) -> Path:
     )
     descent = Descent(head)
     checkpoint = Checkpoint(out / recipe.name / "checkpoint.pt", head, descent)
+    lesson_of = partial(teach, target, head)
     began = time.monotonic()
     for step in range(checkpoint.resume(), schedule.num_steps):
         batch = training_batch(stream, step, schedule.window(step), recipe.seed)
-        losses = [loss for loss, _ in unrolled(head, teach(target, batch), recipe.unroll_steps)]
-        loss = sum(loss * LATER_STEP_WEIGHT**index for index, loss in enumerate(losses))
+        loss = lesson_loss(head, lesson_of(batch), recipe.unroll_steps)
         descent.step(loss, schedule.rate(step))
         checkpoint.save_now_and_then(step + 1)
         if step % STEPS_BETWEEN_REPORTS == 0:
             seconds = time.monotonic() - began
             logger.info("%s step %d: loss %.3f, %.0f s", recipe.name, step, loss.item(), seconds)
         if step % STEPS_BETWEEN_MEASURES == STEPS_BETWEEN_MEASURES - 1:
-            rates = survival(head, target, measured, recipe.unroll_steps)
+            rates = survival(head, map(lesson_of, measured), recipe.unroll_steps)
             logger.info("%s held out: %s", recipe.name, rates)
     checkpoint.save(schedule.num_steps)
-    rates = survival(head, target, measured, recipe.unroll_steps)
+    rates = survival(head, map(lesson_of, measured), recipe.unroll_steps)
     logger.info("%s held out at the end: %s", recipe.name, rates)
     return save(head, shape, out / recipe.name / "torch")
 
@@ -127,12 +131,24 @@ def most_chosen(target: Qwen3ForCausalLM, stream: torch.Tensor, count: int) -> t
 
 
 @torch.no_grad()
-def teach(target: Qwen3ForCausalLM, tokens: torch.Tensor) -> Lesson:
-    """Run the target over ``int64[B, T]``."""
+def read(target: Qwen3ForCausalLM, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Features ``float32[B, T, 3H]`` and logits ``float32[B, T, V]`` of ``int64[B, T]``."""
     output = target(input_ids=tokens, use_cache=False, output_hidden_states=True)
     # hidden_states[0] are the embeddings, so a layer's output stands one further.
     taps = [output.hidden_states[layer + 1] for layer in tapped_layers(len(target.model.layers))]
-    return Lesson(tokens, torch.cat(taps, -1), output.logits.softmax(-1))
+    return torch.cat(taps, -1), output.logits
+
+
+def teach(target: Qwen3ForCausalLM, head: Eagle3Head, tokens: torch.Tensor) -> Lesson:
+    """The lesson of whole texts ``int64[B, T]``, all of it counted."""
+    features, logits = read(target, tokens)
+    return Lesson(
+        tokens=tokens,
+        features=features,
+        taught=logits.softmax(-1)[..., head.t2d],
+        chosen=logits.argmax(-1),
+        counted=torch.ones_like(tokens, dtype=torch.bool),
+    )
 
 
 def unrolled(
@@ -154,23 +170,26 @@ def unrolled(
         embedded = head.embed_tokens(lesson.tokens[:, shifted])
         feature = head.midlayer(embedded, feature, step, cache)
         logits = head.lm_head(head.norm(feature))
-        taught = lesson.probabilities[:, shifted]
-        loss = functional.cross_entropy(logits.flatten(0, 1), taught[..., drafted].flatten(0, 1))
-        yield loss, drafted[logits.argmax(-1)] == taught.argmax(-1)
+        counted = lesson.counted[:, shifted]
+        loss = functional.cross_entropy(logits[counted], lesson.taught[:, shifted][counted])
+        yield loss, drafted[logits.argmax(-1)] == lesson.chosen[:, shifted]
+
+
+def lesson_loss(head: Eagle3Head, lesson: Lesson, num_steps: int) -> torch.Tensor:
+    """The losses of all steps as one, the later ones weighing less."""
+    losses = (loss for loss, _ in unrolled(head, lesson, num_steps))
+    return torch.stack([loss * LATER_STEP_WEIGHT**step for step, loss in enumerate(losses)]).sum()
 
 
 @torch.no_grad()
-def survival(
-    head: Eagle3Head, target: Qwen3ForCausalLM, batches: Sequence[torch.Tensor], num_steps: int
-) -> list[float]:
+def survival(head: Eagle3Head, lessons: Iterable[Lesson], num_steps: int) -> list[float]:
     """Part of the rows whose drafts are right up to and including each step."""
-    alive_by_step: list[list[torch.Tensor]] = [[] for _ in range(num_steps)]
-    for batch in batches:
-        alive = torch.tensor(True)
-        for step, (_, hits) in enumerate(unrolled(head, teach(target, batch), num_steps)):
-            alive = alive & hits
-            alive_by_step[step].append(alive.flatten())
-    return [round(torch.cat(parts).float().mean().item(), 4) for parts in alive_by_step]
+    alive: list[torch.Tensor] = []
+    for lesson in lessons:
+        hits = torch.stack([hits for _, hits in unrolled(head, lesson, num_steps)], -1)
+        counted = lesson.counted[:, 1:].unfold(1, num_steps, 1).all(-1)
+        alive.append(hits[counted].long().cumprod(-1))
+    return [round(rate, 4) for rate in torch.cat(alive).float().mean(0).tolist()]
 
 
 def save(head: Eagle3Head, shape: HeadShape, folder: Path) -> Path:
@@ -188,10 +207,16 @@ def save(head: Eagle3Head, shape: HeadShape, folder: Path) -> Path:
 
 def load_head(out: Path, name: str) -> Eagle3Head:
     """A trained head of ``out``, frozen."""
-    folder = out / name / "torch"
+    head, _ = load_head_folder(out / name / "torch")
+    return head.eval().requires_grad_(False)
+
+
+def load_head_folder(folder: Path) -> tuple[Eagle3Head, HeadShape]:
+    """A head as :func:`save` wrote it."""
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     weights = load_file(folder / "model.safetensors")
     drafted = weights["t2d"].nonzero().flatten()
-    head = Eagle3Head(HeadShape.of_config(config), weights["embed_tokens.weight"], drafted)
+    shape = HeadShape.of_config(config)
+    head = Eagle3Head(shape, weights["embed_tokens.weight"], drafted)
     head.load_state_dict(weights)
-    return head.eval().requires_grad_(False)
+    return head, shape

@@ -27,11 +27,13 @@ class Schedule:
     decaying_part: float = 0.3
     long_part: float = 0.25
     """The last part of the steps, which trains on windows of the whole context."""
+    full_rate: float = 1.0
+    """Rate between warming up and decaying, as a part of the optimizer's own."""
 
     def rate(self, step: int) -> float:
-        """Part of the full learning rate at a step, counted from 0."""
+        """Part of the optimizer's learning rate at a step, counted from 0."""
         left = (self.num_steps - step) / (self.decaying_part * self.num_steps)
-        return min(1.0, (step + 1) / self.warmup_steps, left)
+        return self.full_rate * min(1.0, (step + 1) / self.warmup_steps, left)
 
     def window(self, step: int) -> int:
         """Tokens of each window of a step, counted from 0."""
@@ -97,7 +99,7 @@ TARGET = LanguageModelRecipe(
     num_layers=12,
     num_heads=4,
     num_kv_heads=2,
-    schedule=Schedule(num_steps=1_500),
+    schedule=Schedule(num_steps=900),
 )
 DRAFT = LanguageModelRecipe(
     name="draft",
@@ -107,7 +109,7 @@ DRAFT = LanguageModelRecipe(
     num_layers=2,
     num_heads=3,
     num_kv_heads=1,
-    schedule=Schedule(num_steps=2_000),
+    schedule=Schedule(num_steps=800),
     teacher=TARGET.name,
     seed=1,
 )
@@ -119,7 +121,7 @@ OTHER = LanguageModelRecipe(
     num_layers=2,
     num_heads=2,
     num_kv_heads=1,
-    schedule=Schedule(num_steps=300),
+    schedule=Schedule(num_steps=150),
     seed=2,
     weight_format="int8",
 )
@@ -128,6 +130,6 @@ EAGLE3 = HeadRecipe(
     target=TARGET.name,
     num_draft_tokens=1_024,
     unroll_steps=4,
-    schedule=Schedule(num_steps=2_000),
+    schedule=Schedule(num_steps=800),
     seed=3,
 )

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from transformers import Qwen3ForCausalLM
 
 from tests.models.eagle3_head import Eagle3Head, UnrolledCache
-from tests.models.eagle3_training import tapped_layers, teach
+from tests.models.eagle3_training import read, tapped_layers
 
 NUM_ROWS = 64
 LOGIT_ROWS = 8
@@ -43,7 +43,7 @@ def language_model_reference(model: Qwen3ForCausalLM, tokens: torch.Tensor) -> A
 def target_reference(target: Qwen3ForCausalLM, tokens: torch.Tensor) -> Arrays:
     """Of a target, with the features that heads read."""
     layers = tapped_layers(len(target.model.layers))
-    taps = teach(target, tokens[None]).features[0].unflatten(-1, (len(layers), -1))
+    taps = read(target, tokens[None])[0][0].unflatten(-1, (len(layers), -1))
     return language_model_reference(target, tokens) | {
         "taps": taps.transpose(0, 1).contiguous().numpy(),
         "tapped_layers": np.array(layers),
@@ -53,7 +53,7 @@ def target_reference(target: Qwen3ForCausalLM, tokens: torch.Tensor) -> Arrays:
 @torch.no_grad()
 def head_reference(head: Eagle3Head, target: Qwen3ForCausalLM, tokens: torch.Tensor) -> Arrays:
     """Of a head fed with the target's features of ``tokens[:-1]`` beside ``tokens[1:]``."""
-    features = teach(target, tokens[None]).features[:, :-1]
+    features = read(target, tokens[None])[0][:, :-1]
     embedded = head.embed_tokens(tokens[None, 1:])
     recurrent = head.midlayer(embedded, head.fc(features), 0, UnrolledCache([], []))
     logits = head.lm_head(head.norm(recurrent))[0, -LOGIT_ROWS:]

@@ -67,7 +67,7 @@ def test_a_head_learns_from_its_target(target: recipes.LanguageModelRecipe, tmp_
     head = eagle3_training.load_head(tmp_path, recipes.EAGLE3.name)
     teacher = language_model.load(tmp_path, target.name)
     batch = torch.arange(100, 200)[None]
-    lesson = eagle3_training.teach(teacher, batch)
+    lesson = eagle3_training.teach(teacher, head, batch)
     assert lesson.features.shape == (1, 100, 3 * 32)
     steps = list(eagle3_training.unrolled(head, lesson, 3))
     assert [hits.shape for _, hits in steps] == [(1, 97)] * 3

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from engine.drafters import prompt_lookup, suffix
+from engine.drafters import fast_draft, prompt_lookup, suffix
 from engine.values import FloatArray, IntArray
 
 Features = NDArray[np.float64]
@@ -77,6 +77,14 @@ def _suffix(evidence: FloatArray, depths: IntArray) -> Features:
     return features
 
 
+def _draft_model(evidence: FloatArray, depths: IntArray) -> Features:
+    """One; log-odds of the draft model's likeliest token; its margin over the second."""
+    features = np.ones((len(evidence), 3))
+    np.clip(evidence[:, 1], -_MAX_OWN_ODDS, _MAX_OWN_ODDS, out=features[:, 1])
+    np.minimum(evidence[:, 0], _MAX_OWN_ODDS, out=features[:, 2])
+    return features
+
+
 def _depth_only(evidence: FloatArray, depths: IntArray) -> Features:
     features = np.ones((len(depths), 2))
     features[:, 1] = np.log2(depths)
@@ -88,7 +96,11 @@ _DEPTH_ONLY = EvidenceModel(_depth_only, (1.0, -0.3), (4.0, 4.0))
 _MAX_LOG_ODDS = 4.0
 """Long matches in agreement reach any odds, and are not that much surer."""
 
+_MAX_OWN_ODDS = 8.0
+"""A draft model that is surer of itself than this is not right more often."""
+
 _MODELS = {
+    fast_draft.NAME: EvidenceModel(_draft_model, (0.5, 0.4, 0.2), (16.0, 32.0, 32.0)),
     prompt_lookup.NAME: EvidenceModel(
         _prompt_lookup, (-1.1, 0.8, 1.0, -1.3, 0.3), (16.0, 64.0, 32.0, 32.0, 32.0)
     ),

@@ -16,6 +16,7 @@ from engine.noise import IdArray
 from engine.sampling.constraint import AllowedTokens
 
 _BITS_PER_WORD = 32
+_NOWHERE_TO_GO = "no token of this model can go on with it"
 
 
 class GrammarConstraint:
@@ -81,10 +82,11 @@ class GrammarConstraint:
         words = np.zeros(self._num_words, np.dtype("<u4"))
         self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
         if self._matcher.is_error():  # the library's limits on time and memory, as a rule
-            reason = self._matcher.get_error().partition("\n")[0]
+            error = self._matcher.get_error().partition("\n")[0]
+            reason = _NOWHERE_TO_GO if error == "NoExtensionBias" else error
             self._begin_again()
         else:
-            reason = "no token of this model can go on with it"
+            reason = _NOWHERE_TO_GO
             found = AllowedTokens(words.view(np.uint8))
             may_end = found.of(self._end_mark)[0]
             found = found.without_tokens(np.concatenate((self._end_mark, self._ends)))

@@ -95,6 +95,7 @@ def _load_native(
         tokenizer_to_be = pool.submit(Tokenizer.load, model.path)
         progress(f"Compiling {model.name} for {plan.device}")
         backend = _load_backend(core, model, plan, config)
+        plan = replace(plan, reasons=(*plan.reasons, *backend.capabilities.notes))
         tokenizer = tokenizer_to_be.result()  # before the measurement, which wants both cores
         store = ProfileStore(config.profile_store) if config.profile_store else None
         key = _profile_key(model, plan, config)

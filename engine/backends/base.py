@@ -31,6 +31,8 @@ class Capabilities:
     """Whether rows may come as embeddings instead of token ids."""
     max_verify_rows: int | None = None
     """Most rows of one verification, where shapes are static (NPU); None: no limit."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the plan's reasons: what this backend cannot do well for this very model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from dataclasses import replace
 
 import numpy as np
@@ -51,13 +50,9 @@ def test_rejected_rows_leave_no_trace(stateful: StatefulBackend) -> None:
 
 @pytest.mark.parametrize("is_plain", [True, False], ids=["reset", "copy"])
 @pytest.mark.parametrize("seed", range(4))
-def test_a_long_answer_with_rejections_scores_as_if_read_at_once(
-    seed: int, is_plain: bool, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_long_answer_with_rejections_scores_as_if_read_at_once(seed: int, is_plain: bool) -> None:
     # Cuts meet every growth of the state: from 3 rows to 300, mostly a few at a time.
-    with caplog.at_level(logging.WARNING):
-        backend = tiny(is_plain=is_plain)
-    assert ("have to be copied" in caplog.text) != is_plain
+    backend = tiny(is_plain=is_plain)
     random = np.random.default_rng(seed)
     tokens = random_tokens(seed, 300)
     feeder = fresh(backend, tokens[:3])
@@ -86,6 +81,12 @@ def test_the_state_is_as_precise_and_as_large_as_asked(
     difference = np.abs(exact.verify(tokens[33:]) - rough.verify(tokens[33:])).max()
     assert smallest < difference < largest  # of logits up to 80
     assert rough.backend.cache.total_tokens == num_rows
+
+
+def test_says_when_it_has_to_copy_the_state() -> None:
+    assert tiny().capabilities.notes == ()
+    (note,) = tiny(is_plain=False).capabilities.notes
+    assert "each rejected draft costs a copy" in note
 
 
 def test_a_restored_sequence_goes_on_from_there() -> None:

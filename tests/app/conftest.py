@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QApplication
 
 from app.application import Session, event_loop
+from app.collector import Collector
 from app.connection import EngineConnection
 
 Run = Callable[[Coroutine[Any, Any, None]], None]
@@ -47,12 +49,15 @@ async def asked(session: Session) -> dict[str, Any]:
 @pytest.fixture
 def loop(qapp: QApplication) -> Iterator[asyncio.AbstractEventLoop]:
     qapp.setQuitOnLastWindowClosed(False)  # it would end the loop under the test
+    gc.collect()
+    collector = Collector()  # what a test leaves must not die on a thread of another's
     made = event_loop(qapp)
     yield made
     for task in asyncio.all_tasks(made):
         task.cancel()
     made.close()
     asyncio.set_event_loop(None)
+    collector.stop()
 
 
 @pytest.fixture

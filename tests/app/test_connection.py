@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
+from app.client import EngineClient  # the first import is slow: not within a test
 from app.connection import EngineConnection, EngineSituation, Phase
 from app.engine_words import bar_text, drafter_text, notice
 from app.wire import EngineError, PlanReport
@@ -143,7 +144,7 @@ def test_a_stumble_of_the_windows_own_is_told_and_can_be_got_over(
     async def story() -> None:
         connection = connect()
         with monkeypatch.context() as broken:
-            broken.setattr("app.client.EngineClient.status", lambda client: 1 / 0)
+            broken.setattr(EngineClient, "status", lambda client: 1 / 0)
             with pytest.raises(EngineError, match="lost sight of its engine"):
                 await connection.ready()
         assert connection.situation.phase is Phase.DEAD

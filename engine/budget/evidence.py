@@ -3,7 +3,10 @@ believe at first.
 
 One entry per drafter. A drafter without one gets a model of depth alone, which is safe but blind.
 The prior of prompt lookup was fitted to SmolLM2's answers to 1,500 varied prompts: given how many
-tokens agree, the depth in the draft tells nothing more, so one curve serves every position.
+tokens agree, the depth in the draft tells nothing more, so one curve serves every position. That
+of suffix was fitted to three of four of 900 of them, with the earlier answers in memory, and then
+made a little more trusting, which gained tokens where texts are copied and edited: on the fourth
+ones its mean error over ten bins of probability is 0.04, and 0.02 as fitted.
 """
 
 from __future__ import annotations
@@ -67,8 +70,8 @@ def _prompt_lookup(evidence: FloatArray, depths: IntArray) -> Features:
 
 def _suffix(evidence: FloatArray, depths: IntArray) -> Features:
     """One; log-odds of the share; log2 of the match length; log2 of one more than the witnesses in
-    answer, prompt and earlier answers."""
-    features = np.ones((len(evidence), 6))
+    the text, and in earlier answers."""
+    features = np.ones((len(evidence), 5))
     share = evidence[:, 1]
     np.log(share / (1.0 - share), out=features[:, 1])
     features[:, 1] = np.minimum(features[:, 1], _MAX_LOG_ODDS)
@@ -104,7 +107,5 @@ _MODELS = {
     prompt_lookup.NAME: EvidenceModel(
         _prompt_lookup, (-1.1, 0.8, 1.0, -1.3, 0.3), (16.0, 64.0, 32.0, 32.0, 32.0)
     ),
-    suffix.NAME: EvidenceModel(
-        _suffix, (-2.4, 0.6, 0.45, 1.2, 1.0, 0.2), (16.0, 32.0, 64.0, 32.0, 32.0, 32.0)
-    ),
+    suffix.NAME: EvidenceModel(_suffix, (-2.5, 0.5, 0.6, 1.1, 0.5), (16.0, 32.0, 64.0, 32.0, 32.0)),
 }

@@ -19,12 +19,13 @@ import numpy as np
 from engine.drafters.base import evidence_table
 from engine.values import ROOT, DraftTree
 
-EVIDENCE_COLUMNS = ("match_len", "share", "num_in_answer", "num_in_prompt", "num_earlier")
+EVIDENCE_COLUMNS = ("match_len", "share", "num_in_text", "num_earlier")
 """What is known about each draft token, by column of ``DraftTree.evidence``.
 
 ``match_len``: the longest agreement of a witness for the token, earlier draft tokens included, at
 most ``MAX_MATCH_LEN``. ``share``: the weight of its witnesses, of all that were right so far,
-smoothed: above 0 and below 1. The others count its witnesses by `Source`.
+smoothed: above 0 and below 1. ``num_in_text``, ``num_earlier``: how many of its witnesses stand in
+prompt and answer, and in earlier answers.
 """
 
 MAX_MATCH_LEN = 32
@@ -85,7 +86,7 @@ class _Side:
 
     witnesses: list[Witness] = field(default_factory=list[Witness])
     weight: int = 0
-    num_by_source: list[int] = field(default_factory=lambda: [0] * len(Source))
+    num_earlier: int = 0
 
 
 def grow(witnesses: Sequence[Witness], shape: Shape) -> DraftTree:
@@ -126,7 +127,7 @@ def _children(number: int, node: _Node, most: int) -> list[_Node]:
         weight = TRUST[witness.source] * (witness.length + depth) ** 2
         side.witnesses.append(witness)
         side.weight += weight
-        side.num_by_source[witness.source] += 1
+        side.num_earlier += witness.source is Source.EARLIER
         total += weight
     children: list[_Node] = []
     for token, side in sorted(sides.items(), key=_heavier_first)[:most]:
@@ -135,7 +136,8 @@ def _children(number: int, node: _Node, most: int) -> list[_Node]:
         if promise < MIN_PROMISE:
             break
         match_len = min(side.witnesses[0].length + depth, MAX_MATCH_LEN)
-        evidence = (match_len, share, *side.num_by_source)
+        num_in_text = len(side.witnesses) - side.num_earlier
+        evidence = (match_len, share, num_in_text, side.num_earlier)
         children.append(_Node(number, (*node.path, token), promise, side.witnesses, evidence))
     return children
 

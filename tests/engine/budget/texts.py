@@ -13,8 +13,8 @@ import numpy as np
 
 from engine.budget import Budget, Candidate, Drafting, Outcome, StepCost, StepTiming
 from engine.config import GenerationConfig
-from engine.drafters.base import DraftContext, PrefillChunk
-from engine.drafters.prompt_lookup import NAME, PromptLookup
+from engine.drafters.base import DraftContext, Drafter, PrefillChunk
+from engine.drafters.prompt_lookup import PromptLookup
 from engine.values import DraftTree, EmittedToken, Origin, SeqId, TokenScore, Verdict
 
 VOCABULARY = 2000
@@ -51,31 +51,38 @@ class Step:
 
 
 def run(
-    budget: Budget, prompt: list[int], answer: list[int], true_cost: StepCost, seq: SeqId = 0
+    budget: Budget,
+    prompt: list[int],
+    answer: list[int],
+    true_cost: StepCost,
+    seq: SeqId = 0,
+    drafter: Drafter | None = None,
 ) -> list[Step]:
-    """Generate ``answer`` after ``prompt`` with prompt lookup under the budget."""
-    drafter = PromptLookup()
+    """Generate ``answer`` after ``prompt`` under the budget, with prompt lookup or ``drafter``."""
+    drafter = drafter or PromptLookup()
     drafter.on_prefill([PrefillChunk(seq, np.array(prompt, np.int32), None, is_last=True)])
     config = GenerationConfig()
     steps: list[Step] = []
     position = 0
     while position < len(answer):
         context_len = len(prompt) + position
-        limit = budget.limit(Drafting(NAME, True, 1, 1, context_len))
+        limit = budget.limit(Drafting(drafter.name, True, 1, 1, context_len))
         most = min(limit.max_tokens, len(answer) - position - 1)
         contexts = [DraftContext(seq, config, context_len, most)]
         (tree,) = drafter.propose(contexts, limit.draft)
-        (kept,) = budget.choose([Candidate(seq, NAME, tree)], 1, context_len).kept
+        (kept,) = budget.choose([Candidate(seq, drafter.name, tree)], 1, context_len).kept
         emitted = _emit(tree.keep(kept), answer[position:])
         ms = true_cost.ms(1 + len(kept))
         step = verdict(seq, emitted, len(kept))
         budget.observe(
-            [Outcome(NAME, tree, step)], StepTiming(1 + len(kept), context_len, ms, 0.0, False)
+            [Outcome(drafter.name, tree, step)],
+            StepTiming(1 + len(kept), context_len, ms, 0.0, False),
         )
         drafter.observe([step])
         steps.append(Step(position, len(kept), len(emitted), ms))
         position += len(emitted)
     budget.release(seq)
+    drafter.release(seq)
     return steps
 
 

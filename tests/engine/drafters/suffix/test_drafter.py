@@ -198,7 +198,7 @@ def test_drafts_an_earlier_answer_when_it_begins_again() -> None:
 
     assert tree.tokens.tolist() == [3, 4, 5, 6]
     assert column(tree, "num_earlier") == [1.0] * 4
-    assert column(tree, "num_in_prompt") == column(tree, "num_in_answer") == [0.0] * 4
+    assert column(tree, "num_in_text") == [0.0] * 4
 
 
 def test_an_answer_that_begins_alike_counts_for_more_than_one_that_has_the_word_inside() -> None:

@@ -129,16 +129,21 @@ def make_tasks(
 ) -> list[Task]:
     """The prompts as the model reads them, each a user's message in its chat template if it has
     one; answers of ``num_tokens``, or fewer where the workload says so."""
+
+    def encode(text: str) -> tuple[int, ...]:
+        return encode_prompt(
+            engine.tokenizer,
+            TextPrompt(text),
+            apply_chat_template=engine.model.has_chat_template,
+        )
+
     return [
         Task(
             workload.name,
             prompt.name,
-            encode_prompt(
-                engine.tokenizer,
-                TextPrompt(prompt.text),
-                apply_chat_template=engine.model.has_chat_template,
-            ),
+            encode(prompt.text),
             min(num_tokens, workload.max_tokens or num_tokens),
+            None if prompt.earlier is None else encode(prompt.earlier),
         )
         for workload in workloads
         for prompt in workload.prompts[:num_prompts]

@@ -24,6 +24,8 @@ def measure(arms: Sequence[Arm], tasks: Sequence[Task], num_rounds: int) -> Iter
     for number in range(num_rounds):
         for index, task in enumerate(tasks):
             for arm in rotated(arms, number + index):
+                if task.earlier_ids is not None:
+                    arm.answer(task.earlier_ids, task.num_tokens)
                 answer = arm.answer(task.prompt_ids, task.num_tokens)
                 yield Run(arm.name, task.workload, task.prompt, number, answer)
 

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 @dataclass(frozen=True, slots=True)
 class Task:
     """One prompt of a workload in the model's tokens, and how many to answer with; every arm gets
-    the same."""
+    the same. ``earlier_ids``: a prompt that is answered just before, and not measured."""
 
     workload: str
     prompt: str
     prompt_ids: tuple[int, ...]
     num_tokens: int
+    earlier_ids: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

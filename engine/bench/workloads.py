@@ -19,10 +19,12 @@ _SUFFIX = ".toml"
 
 @dataclass(frozen=True, slots=True)
 class WorkloadPrompt:
-    """What a user would ask; the chat template is not applied yet."""
+    """What a user would ask; the chat template is not applied yet. ``earlier`` was asked before it,
+    in another conversation: what an engine keeps of it may help."""
 
     name: str
     text: str
+    earlier: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,7 @@ class _PromptFile(BaseModel):
 
     name: str = Field(pattern="^[a-z0-9_]+$")
     text: str = Field(min_length=1)
+    earlier: str | None = Field(default=None, min_length=1)
 
 
 class _WorkloadFile(BaseModel):
@@ -80,7 +83,10 @@ def load_workload(name: str) -> Workload:
         name=name,
         description=content.description,
         prompts=tuple(
-            WorkloadPrompt(prompt.name, prompt.text.strip()) for prompt in content.prompt
+            WorkloadPrompt(
+                prompt.name, prompt.text.strip(), prompt.earlier and prompt.earlier.strip()
+            )
+            for prompt in content.prompt
         ),
         max_tokens=content.max_tokens,
     )

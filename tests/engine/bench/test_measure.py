@@ -56,6 +56,17 @@ def test_another_arm_begins_with_each_task_and_round() -> None:
     assert [arm for arm, _, _ in runs[::3]] == ["a", "b", "b", "c"]
 
 
+def test_what_was_asked_earlier_is_answered_just_before_and_not_measured() -> None:
+    notes: list[tuple[str, int]] = []
+    arms = [NotingArm(name, notes) for name in "ab"]
+    task = Task("repeat", "again", (11,), 4, earlier_ids=(10,))
+
+    runs = [*measure(arms, [task], num_rounds=1)]
+
+    assert notes[2:] == [("a", 10), ("a", 11), ("b", 10), ("b", 11)]
+    assert len(runs) == 2
+
+
 def test_rotation_keeps_the_circle() -> None:
     arms = [NotingArm(name, []) for name in "abc"]
     assert [arm.name for arm in rotated(arms, 5)] == ["c", "a", "b"]

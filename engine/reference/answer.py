@@ -168,10 +168,11 @@ class Answer:
         if self._overran or len(times) != metrics.num_target_steps:
             return  # the totals count tokens that are not in the answer
         metrics.verify_ms = report.inference_ms
-        metrics.draft_ms = report.draft_ms
-        metrics.num_draft_tokens = report.num_draft_tokens
-        metrics.num_verified_tokens = report.num_draft_tokens  # it verifies all that it drafts
-        metrics.num_accepted_tokens = report.num_accepted_tokens
+        if report.drafts is not None:
+            metrics.draft_ms = report.drafts.draft_ms
+            metrics.num_draft_tokens = report.drafts.num_draft_tokens
+            metrics.num_verified_tokens = report.drafts.num_draft_tokens
+            metrics.num_accepted_tokens = report.drafts.num_accepted_tokens
 
 
 def _reason(drafter: str | None, terms: Terms, *, is_plain: bool) -> str:

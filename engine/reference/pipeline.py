@@ -59,6 +59,15 @@ class PipelineSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DraftTotals:
+    """What became of the drafts of an answer; all that is drafted is verified."""
+
+    num_draft_tokens: int
+    num_accepted_tokens: int
+    draft_ms: float
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a pipeline says of an answer once it has ended. Times in milliseconds; None: blank.
 
@@ -70,9 +79,7 @@ class Report:
     step_times_ms: tuple[float, ...]
     inference_ms: float | None
     """In the target."""
-    draft_ms: float | None = None
-    num_draft_tokens: int | None = None
-    num_accepted_tokens: int | None = None
+    drafts: DraftTotals | None = None
 
 
 class Mean(Protocol):
@@ -197,26 +204,23 @@ def _scheduler(settings: PipelineSettings) -> genai.SchedulerConfig:
 
 def _report(result: Result, drafter: DrafterKind) -> Report:
     perf = result.perf_metrics
-    report = Report(
+    inference: Mean | None = perf.get_inference_duration()
+    drafts: DraftTotals | None = None
+    models = result.extended_perf_metrics
+    if models is not None:
+        inference = models.main_model_metrics.get_inference_duration()
+        drafts = DraftTotals(
+            num_draft_tokens=models.get_num_draft_tokens(),
+            num_accepted_tokens=models.get_num_accepted_tokens(),
+            draft_ms=models.draft_model_metrics.get_inference_duration().mean,
+        )
+    elif drafter is DrafterKind.PROMPT_LOOKUP:  # is told as 0, by 2026.4.1
+        inference = None
+    return Report(
         ttft_ms=perf.get_ttft().mean,
         step_times_ms=tuple(perf.raw_metrics.m_new_token_times),
-        inference_ms=perf.get_inference_duration().mean,
-        draft_ms=0.0,
-        num_draft_tokens=0,
-        num_accepted_tokens=0,
-    )
-    if drafter is DrafterKind.NONE:
-        return report
-    models = result.extended_perf_metrics
-    if models is None:  # of prompt lookup it tells no more
-        return Report(report.ttft_ms, report.step_times_ms, inference_ms=None)
-    return Report(
-        ttft_ms=report.ttft_ms,
-        step_times_ms=report.step_times_ms,
-        inference_ms=models.main_model_metrics.get_inference_duration().mean,
-        draft_ms=models.draft_model_metrics.get_inference_duration().mean,
-        num_draft_tokens=models.get_num_draft_tokens(),
-        num_accepted_tokens=models.get_num_accepted_tokens(),
+        inference_ms=None if inference is None else inference.mean,
+        drafts=drafts,
     )
 
 

@@ -139,6 +139,8 @@ class Conditions:
                     f"drafter '{NO_DRAFTER}': leave it out.",
                     param="num_assistant_tokens",
                 )
+            if request.speculation not in (None, Speculation.OFF):
+                raise self._unsupported("speculation", "it was started without a drafter")
             return
         if request.speculation is Speculation.ADAPTIVE:
             raise self._unsupported("speculation", "it drafts the same number at every step")

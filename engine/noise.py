@@ -107,8 +107,12 @@ class NoiseStream:
 
     def tail_gumbel(self, position: int, lane: Lane = Lane.TAIL) -> float:
         """``gumbel`` of entry 0, where a lane has no other."""
-        mixed = _mix(_first_state(self._key(lane, position))) >> _DROP_12_BITS
-        return -math.log(-math.log((mixed + 0.5) * _STEP))
+        return -math.log(-math.log(self.level(position, 0, lane)))
+
+    def level(self, position: int, entry: int, lane: Lane) -> float:
+        """``uniform`` of one entry, sooner than an array of one."""
+        state = _first_state(self._key(lane, position)) + _GAMMA * entry
+        return ((_mix(state & _MASK) >> _DROP_12_BITS) + 0.5) * _STEP
 
     def _key(self, lane: Lane, position: int) -> int:
         return _absorb(self._lanes[lane], position)

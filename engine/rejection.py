@@ -73,12 +73,11 @@ class RejectionSampling:
         if not candidates.tokens:
             return self._decision(row, None, law.draw(noise, position))
         residual = Residual(law)
-        levels = noise.uniform(position, np.arange(len(candidates.tokens)), Lane.ACCEPT)
         for child, token in enumerate(candidates.tokens):
             ids, probs = _proposal(candidates, child)
             q = float(probs[ids == token].sum())
             assert q > 0.0, "a draft token that its own proposal rules out"
-            if levels[child] * q < residual.prob(token):
+            if noise.level(position, child, Lane.ACCEPT) * q < residual.prob(token):
                 return self._decision(row, child, token)
             residual.subtract(ids, probs)
         return self._decision(row, None, residual.draw(noise, position))
@@ -115,8 +114,13 @@ class Residual:
 
     def prob(self, token: int) -> float:
         """The chance that ``token`` has in a draw from what is left."""
-        (column,) = self._columns(np.array([token]))
-        return float(self._weights[column]) / self._total if column >= 0 else 0.0
+        column = int((self._ids == token).argmax())
+        if self._ids[column] != token:
+            if self._outside == 0.0:
+                return 0.0
+            self._list(np.array([token]))
+            column = -1
+        return float(self._weights[column]) / self._total
 
     def subtract(self, ids: IdArray, probs: Float64Array) -> None:
         """A token drawn from ``probs`` float64[k] of the distinct ``ids`` int[k] was rejected."""
@@ -168,5 +172,5 @@ class Residual:
 def _find(ids: IdArray, listed: IdArray) -> IdArray:
     """The place of each of ``ids`` int[k] in ``listed`` int[n] with n > 0, -1 if it has none."""
     order = listed.argsort()
-    columns = order[listed.searchsorted(ids, sorter=order).clip(max=len(listed) - 1)]
+    columns = order[np.minimum(listed.searchsorted(ids, sorter=order), len(listed) - 1)]
     return np.where(listed[columns] == ids, columns, -1)

@@ -179,16 +179,6 @@ def test_the_noise_of_the_tail_is_gumbel_and_independent_of_the_tokens() -> None
     assert p_independent(as_uniform, tokens) > ALARM
 
 
-def test_lanes_of_one_position_are_independent() -> None:
-    stream = NoiseStream(8)
-    tokens, blocks = (
-        np.array([stream.uniform(position, IDS, lane) for position in range(20)])
-        for lane in (Lane.TOKENS, Lane.BLOCKS)
-    )
-    assert p_uniform(blocks) > ALARM
-    assert p_independent(tokens, blocks) > ALARM
-
-
 def test_the_largest_of_weighted_noise_is_a_draw_from_the_weights() -> None:
     weights = np.array([0.5, 0.3, 0.15, 0.05])
     stream, ids, num_draws = NoiseStream(11), np.arange(4), 40_000
@@ -203,3 +193,22 @@ def test_the_largest_of_weighted_noise_is_a_draw_from_the_weights() -> None:
     pairs = np.histogram2d(drawn[:-1], drawn[1:], bins=4)[0]
     expected_pairs = np.outer(weights, weights) * (num_draws - 1)
     assert chi2.sf(((pairs - expected_pairs) ** 2 / expected_pairs).sum(), 9) > ALARM
+
+
+def test_a_single_number_is_the_one_of_the_array() -> None:
+    stream = NoiseStream(6, 2)
+    for lane in Lane:
+        numbers = stream.uniform(9, np.arange(5), lane).tolist()
+        assert [stream.level(9, entry, lane) for entry in range(5)] == numbers
+
+
+def test_no_two_lanes_share_a_number() -> None:
+    """A draft, its test and what replaces it must know nothing of each other."""
+    lanes = [
+        np.array([NoiseStream(8).uniform(position, IDS, lane) for position in range(20)])
+        for lane in Lane
+    ]
+    for index, first in enumerate(lanes):
+        assert p_uniform(first) > ALARM
+        for second in lanes[index + 1 :]:
+            assert p_independent(first, second) > ALARM

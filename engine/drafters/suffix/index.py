@@ -16,6 +16,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
+from typing import NamedTuple
 
 Context = int
 
@@ -29,10 +30,10 @@ _BEGINNING = (1 << _NUM_BITS) - 1  # marks alone
 _MASK = (1 << _BITS) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Occurrence:
+class Occurrence(NamedTuple):
     """The token at ``position`` of a text: ``length`` tokens before it agree with the end that was
-    looked up; the mark in front of the text counts as one."""
+    looked up; the mark in front of the text counts as one. (A tuple, since each step makes a
+    dozen.)"""
 
     text: int
     position: int

@@ -168,7 +168,7 @@ def _make_genai_plan(model: ModelInfo, devices: Sequence[DeviceInfo], config: En
     )
     reasons.append("Log probabilities and the times of a step are blank: it does not tell them.")
     if drafter != NO_DRAFTER:
-        totals = "" if drafter in drafter_names() else ", apart from their totals,"
+        totals = "" if drafter in drafter_names() else ", apart from totals without the last step,"
         reasons.append(f"What was drafted and verified is blank{totals} for the same reason.")
     if model.context_length is None:
         limit = "only the cache limits an answer" if paged else "only a stop ends an answer"

@@ -86,6 +86,9 @@ class GenAIEngine:
             self._line.notify()
         return RequestHandle(request.request_id, job.cancelled.set)
 
+    def forget(self) -> None:
+        """`interface.Engine.forget`: nothing is remembered from one answer to the next."""
+
     def status(self) -> EngineStatus:
         """`interface.Engine.status`; GenAI does not tell of its cache."""
         with self._line:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from engine.config import BackendKind, EngineConfig
 from engine.drafters import NO_DRAFTER
-from engine.errors import ModelUnusableError
+from engine.errors import ModelNotFoundError, ModelUnusableError, UnknownDrafterError
 from engine.library.folder import ModelInfo, model_defaults, read_model_folder
 from engine.plan import Plan
 from engine.reference.engine import GenAIEngine, Parts
@@ -21,7 +21,8 @@ def open_engine(model: ModelInfo, plan: Plan, config: EngineConfig) -> GenAIEngi
     """Compile ``model`` for ``plan`` and start the engine.
 
     Raises:
-        ModelNotFoundError, ModelUnusableError: the model, or the draft model, cannot be used.
+        ModelUnusableError: the model, or the draft model, cannot be used.
+        UnknownDrafterError: there is no such draft model.
     """
     drafter = _drafter(plan, config)
     settings = PipelineSettings(
@@ -62,5 +63,12 @@ def _drafter(plan: Plan, config: EngineConfig) -> PeerDrafter:
         return PeerDrafter()
     if plan.drafter == "prompt_lookup":
         return PeerDrafter(DrafterKind.PROMPT_LOOKUP)
-    folder = read_model_folder(Path(plan.drafter)).path
+    try:
+        folder = read_model_folder(Path(plan.drafter)).path
+    except ModelNotFoundError as error:
+        raise UnknownDrafterError(
+            f"There is no drafter and no folder of a draft model called '{plan.drafter}'; use "
+            "none, prompt_lookup, or a folder with a draft model.",
+            param="drafter",
+        ) from error
     return PeerDrafter(DrafterKind.MODEL, folder, config.draft_device or plan.device)

@@ -60,7 +60,10 @@ class PipelineSettings:
 
 @dataclass(frozen=True, slots=True)
 class DraftTotals:
-    """What became of the drafts of an answer; all that is drafted is verified."""
+    """What became of the drafts of an answer; all that is drafted is verified.
+
+    GenAI 2026.4.1 counts a verification when the next step begins: that of the last is missing.
+    """
 
     num_draft_tokens: int
     num_accepted_tokens: int

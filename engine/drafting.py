@@ -139,6 +139,10 @@ class DraftStage:
             self._drafter(name).observe(theirs)
         self._budget.observe(outcomes, timing)
 
+    def forget(self) -> None:
+        """Forget what earlier answers taught the drafters; for when no sequence is open."""
+        self._drafters.clear()
+
     def release(self, answer: Answer) -> None:
         """Forget a sequence that has ended."""
         self._budget.release(answer.seq)

@@ -88,6 +88,11 @@ class Engine(Protocol):
         """How busy the engine is."""
         ...
 
+    def forget(self) -> None:
+        """Let drafters forget earlier answers as soon as nothing runs: what is asked next is
+        drafted as in a fresh engine."""
+        ...
+
     def close(self) -> None:
         """End every open request with an error, and give back the model."""
         ...

@@ -73,10 +73,13 @@ class _Cancel:
     """That of the submission, which has it alone; a request's id is only a label."""
 
 
+class _Forget: ...
+
+
 class _Close: ...
 
 
-_Message = _Submit | _Cancel | _Close
+_Message = _Submit | _Cancel | _Forget | _Close
 
 
 class NativeEngine:
@@ -97,6 +100,7 @@ class NativeEngine:
         self._sequences: dict[SeqId, Sequence] = {}
         self._seq_ids = count()
         self._messages: SimpleQueue[_Message] = SimpleQueue()
+        self._is_to_forget = False
         self._closed = False
         self._door = Lock()  # nothing is submitted behind the message that closes
         self._thread = Thread(target=self._run, name="paceline-engine", daemon=True)
@@ -124,6 +128,10 @@ class NativeEngine:
             cache_total_tokens=cache.total_tokens,
             cache_free_tokens=cache.free_tokens,
         )
+
+    def forget(self) -> None:
+        """`interface.Engine.forget`."""
+        self._messages.put(_Forget())
 
     def close(self) -> None:
         """End every open request with an error, stop the thread, and give back the model."""
@@ -164,9 +172,14 @@ class NativeEngine:
     def _take_messages(self) -> bool:
         """Act on all messages, waiting for one while there is nothing to do. False: close."""
         while not self._sequences or not self._messages.empty():
+            if self._is_to_forget and not self._sequences:
+                self._is_to_forget = False
+                self._drafting.forget()
             match self._messages.get():
                 case _Close():
                     return False
+                case _Forget():
+                    self._is_to_forget = True
                 case _Submit(sequences):
                     for sequence in sequences:
                         self._start(sequence)

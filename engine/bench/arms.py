@@ -26,6 +26,10 @@ class Arm(Protocol):
         """Unique among the arms of a benchmark."""
         ...
 
+    def begin(self) -> None:
+        """A task is next: forget all answers before it."""
+        ...
+
     def answer(self, prompt_ids: Sequence[int], num_tokens: int) -> Answer:
         """``num_tokens`` tokens, at least two.
 
@@ -50,6 +54,10 @@ class EngineArm(Arm):
     def name(self) -> str:
         """As it stands in the report."""
         return self._name
+
+    def begin(self) -> None:
+        """`Arm.begin`."""
+        self._engine.forget()
 
     def answer(self, prompt_ids: Sequence[int], num_tokens: int) -> Answer:
         """`Arm.answer`."""

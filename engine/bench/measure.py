@@ -1,7 +1,8 @@
 """The order of a benchmark: warm up, then every arm in turn on every task, round by round.
 
 Interleaved, so that the arms meet the same weather: a machine that is busy for a minute slows all
-of them. The order of the arms is rotated from task to task and from round to round, so that none
+of them. Each task finds a program that has answered nothing before, apart from the task's own
+earlier question. The order of the arms is rotated from task to task and from round to round, so that none
 always runs in the wake of the same other.
 """
 
@@ -24,6 +25,7 @@ def measure(arms: Sequence[Arm], tasks: Sequence[Task], num_rounds: int) -> Iter
     for number in range(num_rounds):
         for index, task in enumerate(tasks):
             for arm in rotated(arms, number + index):
+                arm.begin()
                 if task.earlier_ids is not None:
                     arm.answer(task.earlier_ids, task.num_tokens)
                 answer = arm.answer(task.prompt_ids, task.num_tokens)

@@ -59,6 +59,9 @@ class GenaiArm(Arm):
         """As it stands in the report."""
         return self._name
 
+    def begin(self) -> None:
+        """`Arm.begin`: it remembers nothing from one answer to the next."""
+
     def answer(self, prompt_ids: Sequence[int], num_tokens: int) -> Answer:
         """`Arm.answer`."""
         inputs = as_inputs(prompt_ids)

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import pytest
 
 from engine.config import Speculation
+from engine.drafters.suffix import SuffixDrafter
 from engine.errors import EngineStoppedError, StepFailedError
 from engine.events import Event, FailedEvent, FinishedEvent, StepEvent
 from engine.interface import stream
@@ -338,3 +339,15 @@ def test_a_request_may_name_one_of_the_engines_drafters(build: Builder) -> None:
     drafters = {event.drafter for event in stream(engine, wanted) if isinstance(event, StepEvent)}
     assert drafters == {"poor", None}  # the first token is drafted by nobody
     assert not good.tokens
+
+
+def test_forgets_earlier_answers_once_nothing_runs(build: Builder) -> None:
+    engine, _ = build(SuffixDrafter())
+    wanted = request((20, 40, 30), max_new_tokens=60, num_assistant_tokens=8)
+    first, again = answer(engine, wanted), answer(engine, wanted)
+    assert again.metrics.num_target_steps < first.metrics.num_target_steps / 2
+    engine._drafting._make = lambda name: SuffixDrafter()  # pyright: ignore[reportPrivateUsage]
+    engine.forget()
+    anew = answer(engine, wanted)
+    assert anew.metrics.num_target_steps == first.metrics.num_target_steps
+    assert anew.token_ids == first.token_ids

@@ -14,13 +14,20 @@ class NotingArm(Arm):
     def __init__(self, name: str, notes: list[tuple[str, int]]) -> None:
         self._name = name
         self._notes = notes
+        self._remembered: list[int] = []
+        self.before: list[list[int]] = []
 
     @property
     def name(self) -> str:
         return self._name
 
+    def begin(self) -> None:
+        self._remembered.clear()
+
     def answer(self, prompt_ids: Sequence[int], num_tokens: int) -> Answer:
         self._notes.append((self._name, prompt_ids[0]))
+        self.before.append([*self._remembered])
+        self._remembered.append(prompt_ids[0])
         return answer(range(num_tokens))
 
 
@@ -65,6 +72,15 @@ def test_what_was_asked_earlier_is_answered_just_before_and_not_measured() -> No
 
     assert notes[2:] == [("a", 10), ("a", 11), ("b", 10), ("b", 11)]
     assert len(runs) == 2
+
+
+def test_nothing_else_is_remembered_from_one_answer_to_the_next() -> None:
+    arm = NotingArm("a", [])
+    again = Task("repeat", "again", (11,), 4, earlier_ids=(10,))
+
+    _ = [*measure([arm], [again, *TASKS], num_rounds=2)]
+
+    assert arm.before[1:] == 2 * [[], [10], [], []]
 
 
 def test_rotation_keeps_the_circle() -> None:

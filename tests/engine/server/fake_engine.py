@@ -125,6 +125,9 @@ class FakeEngine:
     def status(self) -> EngineStatus:
         return EngineStatus(self.num_running, 0, 512, 512)
 
+    def forget(self) -> None:
+        pass
+
     def close(self) -> None:
         self.closed.set()
 

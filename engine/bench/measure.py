@@ -1,9 +1,9 @@
 """The order of a benchmark: warm up, then every arm in turn on every task, round by round.
 
 Interleaved, so that the arms meet the same weather: a machine that is busy for a minute slows all
-of them. Each task finds a program that has answered nothing before, apart from the task's own
-earlier question. The order of the arms is rotated from task to task and from round to round, so that none
-always runs in the wake of the same other.
+of them. The order of the arms is rotated from task to task and from round to round, so that none
+always runs in the wake of the same other. Each task finds a program that has answered nothing
+before, apart from the task's own earlier question.
 """
 
 from __future__ import annotations

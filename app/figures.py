@@ -45,8 +45,8 @@ class Figures:
     by_drafter: tuple[DrafterFigures, ...] = ()
     """In the order of their first draft."""
     num_steps: int = 0
-    num_drafted: int = 0
-    num_verified: int = 0
+    num_drafted: int | None = 0
+    num_verified: int | None = 0
     num_accepted: int = 0
     draft_ms: float = 0.0
     verify_ms: float = 0.0
@@ -59,8 +59,8 @@ class Tally:
 
     num_tokens: int = 0
     num_steps: int = 0
-    num_drafted: int = 0
-    num_verified: int = 0
+    num_drafted: int | None = 0
+    num_verified: int | None = 0
     num_accepted: int = 0
     draft_ms: float = 0.0
     verify_ms: float = 0.0
@@ -83,12 +83,12 @@ class Tally:
         self._last_ms = step.t_ms
         self.num_tokens += len(step.tokens)
         self.num_steps += 1
-        self.num_drafted += step.num_drafted
-        self.num_verified += step.num_verified
+        self.num_drafted = _plus(self.num_drafted, step.num_drafted)
+        self.num_verified = _plus(self.num_verified, step.num_verified)
         self.num_accepted += step.num_accepted
         self._count_positions(step.num_reached, step.num_accepted)
         if step.drafter and step.num_verified:
-            self._count_drafter(step.drafter, step)
+            self._count_drafter(step.drafter, step.num_verified, step.num_accepted)
 
     def _count_positions(self, num_reached: int, num_accepted: int) -> None:
         while len(self._reached) < num_reached:
@@ -98,13 +98,13 @@ class Tally:
             self._reached[position] += 1
             self._accepted[position] += position < num_accepted
 
-    def _count_drafter(self, drafter: str, step: Step) -> None:
+    def _count_drafter(self, drafter: str, num_verified: int, num_accepted: int) -> None:
         before = self._by_drafter.get(drafter, DrafterFigures(drafter))
         self._by_drafter[drafter] = replace(
             before,
             num_steps=before.num_steps + 1,
-            num_verified=before.num_verified + step.num_verified,
-            num_accepted=before.num_accepted + step.num_accepted,
+            num_verified=before.num_verified + num_verified,
+            num_accepted=before.num_accepted + num_accepted,
         )
 
     def figures(self) -> Figures:
@@ -156,9 +156,19 @@ class Answer:
     figures: Figures
 
 
+def _plus(total: int | None, more: int | None) -> int | None:
+    """What one step does not tell is not known of the answer either."""
+    return None if total is None or more is None else total + more
+
+
 def count(number: int, noun: str) -> str:
     """``1 token``, ``2 tokens``."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def number_text(number: int | None) -> str:
+    """``1,200``; a dash where it is unknown."""
+    return "–" if number is None else f"{number:,}"
 
 
 def rate_text(rate_tok_s: float | None) -> str:

@@ -128,7 +128,7 @@ class Telemetry(QObject):
         if not step.tokens:
             return
         x = self._start + step.t_ms / 1000
-        self._recent.append(_Recent(x, len(step.tokens), step.num_verified, step.num_accepted))
+        self._recent.append(_Recent(x, len(step.tokens), step.num_verified or 0, step.num_accepted))
         self._extend_rate(x)
         self._extend_acceptance(x)
 

@@ -104,7 +104,7 @@ class Token:
     """One emitted token. ``depth`` is its place in the draft, 0 where it was not drafted."""
 
     text: str
-    origin: Origin
+    origin: Origin | None
     depth: int
 
 
@@ -118,8 +118,8 @@ class Step:
     t_ms: float
     drafter: str | None
     tokens: tuple[Token, ...]
-    num_drafted: int
-    num_verified: int
+    num_drafted: int | None
+    num_verified: int | None
     num_reached: int
     draft_ms: float
     verify_ms: float
@@ -228,6 +228,10 @@ def _items(value: object) -> list[object]:
     return cast("list[object]", value) if isinstance(value, list) else []
 
 
+def _length(value: object) -> int | None:
+    return None if value is None else len(_items(value))
+
+
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
@@ -286,7 +290,7 @@ def _token(value: object) -> Token:
     origin = _text(token.get("origin"))
     return Token(
         text=_text(token.get("text")),
-        origin=_ORIGINS.get(origin, Origin.PLAIN),
+        origin=_ORIGINS.get(origin),
         depth=_count(token.get("depth")),
     )
 
@@ -299,8 +303,8 @@ def _step(value: object) -> Step | None:
         t_ms=_number(step.get("t_ms")) or 0.0,
         drafter=_text(step.get("drafter")) or None,
         tokens=tuple(_token(token) for token in _items(step.get("emitted"))),
-        num_drafted=len(_items(_object(step.get("draft")).get("tokens"))),
-        num_verified=len(_items(step.get("verified"))),
+        num_drafted=_length(_object(step.get("draft")).get("tokens")),
+        num_verified=_length(step.get("verified")),
         num_reached=_count(step.get("num_reached")),
         draft_ms=_number(step.get("draft_ms")) or 0.0,
         verify_ms=_number(step.get("verify_ms")) or 0.0,

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.figures import rate_text, seconds_text, share_text, steps_text
+from app.figures import number_text, rate_text, seconds_text, share_text, steps_text
 from app.icons import icon
 from app.telemetry import Telemetry
 from app.theme import FIGURE_PX, SMALL_PX, Theme, figure_font
@@ -214,8 +214,8 @@ class TelemetryDock(QDockWidget):
         texts = (
             seconds_text(figures.first_token_s),
             f"{figures.num_steps:,}",
-            f"{figures.num_drafted:,}",
-            f"{figures.num_verified:,}",
+            number_text(figures.num_drafted),
+            number_text(figures.num_verified),
             f"{figures.num_accepted:,}",
         )
         for value, text in zip(self._values, texts, strict=True):

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from app.figures import Answer, DrafterFigures, Figures, Tally, answer_line, comparison_text
+from app.figures import (
+    Answer,
+    DrafterFigures,
+    Figures,
+    Tally,
+    answer_line,
+    comparison_text,
+    number_text,
+)
 from app.wire import Ended, Metrics, Origin, Step, Token
 
 
@@ -95,3 +105,14 @@ def test_a_comparison_names_the_factor_and_whether_the_answers_agree() -> None:
     assert comparison_text(Answer("a", Figures()), Answer("a", Figures())) == (
         "the two answers are identical"
     )
+
+
+def test_what_a_step_does_not_tell_stays_blank_in_the_answers_figures() -> None:
+    tally = Tally()
+    tally.add(a_step(100, 0, 0))
+    tally.add(replace(a_step(200, 2, 3), num_drafted=None, num_verified=None, drafter="theirs"))
+    figures = tally.figures()
+    assert figures.num_drafted is figures.num_verified is figures.acceptance is None
+    assert not figures.by_drafter
+    assert number_text(figures.num_drafted) == "–"
+    assert number_text(1200) == "1,200"

@@ -128,3 +128,12 @@ def test_names_the_speculation_only_where_the_plan_has_it_otherwise(
     status = parse_status({"state": "ready", "plan": {"drafter": "suffix", "speculation": plan}})
     request = ChatRequest((("user", "hi"),), AnswerSettings(speculation=wanted))
     assert request.to_json("m", status.plan).get("speculation") == asked
+
+
+def test_nulls_of_a_step_stay_blank() -> None:
+    step = {"draft": None, "verified": None, "emitted": [{"text": "a", "origin": None}]}
+    delta = parse_chunk({"choices": [{"delta": {}}], "paceline": {"step": step}})
+    assert isinstance(delta, Delta)
+    assert delta.step is not None
+    assert delta.step.num_drafted is delta.step.num_verified is None
+    assert delta.step.tokens[0].origin is None

@@ -177,7 +177,7 @@ class FastDraft:
             max_tokens = min(max_tokens, self._context_length - length + 1)
         # The row of the pending token is scored, so that it has to be fed now.
         self._cut(line, length - 1)
-        if max_tokens < 1 or not self._make_room(line, length + max_tokens - 1):
+        if not self._make_room(line, length + max(max_tokens - 1, 0)) or max_tokens < 1:
             return None
         state = line.sampling_state(context.config, self._backend.vocab_size)
         sampling = DraftSampling(state, context.noise, self._vocab_size)

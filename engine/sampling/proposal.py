@@ -81,20 +81,20 @@ class DraftSampling:
 
     def _ranked(self, scores: Scores, path: Sequence[int]) -> tuple[IdArray, Float64Array]:
         """Tokens that may come, best first, and their processed logits float64[k]; k > 0."""
-        ids, logits = self._processed(scores.ids[0], scores.logits[0], path)
-        if not len(ids):
-            row = scores.full(0)[: self.vocab_size]
-            ids, logits = self._processed(np.arange(len(row)), row, path)
-        return ids, logits
+        ranked = self._processed(scores.ids[0], scores.logits[0], path)
+        if len(ranked[0]):
+            return ranked
+        row = scores.full(0)
+        ids, logits = self._processed(np.arange(len(row)), row, path)
+        return ids[: scores.ids.shape[1]], logits[: scores.ids.shape[1]]
 
     def _processed(
         self, ids: IdArray, logits: FloatArray, path: Sequence[int]
     ) -> tuple[IdArray, Float64Array]:
         exist = ids < self.vocab_size
         ids, processed = ids[exist], logits[exist].astype(np.float64)
-        if not self.state.processes(path):
-            return ids, processed
-        processed = self.state.process(processed, ids, path)
+        if self.state.processes(path):
+            processed = self.state.process(processed, ids, path)
         order = np.lexsort((ids, -processed))
         order = order[: np.count_nonzero(processed > -np.inf)]
         return ids[order], processed[order]

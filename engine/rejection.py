@@ -120,7 +120,8 @@ class Residual:
                 return 0.0
             self._list(np.array([token]))
             column = -1
-        return float(self._weights[column]) / self._total
+        weight = float(self._weights[column])
+        return weight / self._total if weight > 0.0 else 0.0
 
     def subtract(self, ids: IdArray, probs: Float64Array) -> None:
         """A token drawn from ``probs`` float64[k] of the distinct ``ids`` int[k] was rejected."""

@@ -208,3 +208,37 @@ def test_a_stored_profile_with_nonsense_in_it_is_measured_again(
 
     assert budget.to_json()["cost"]["rows"][0] == 1
     assert "Ignoring a stored profile" in caplog.text
+
+
+def test_what_a_drafter_says_of_tokens_that_it_drew_changes_nothing() -> None:
+    budget = Budget(reference_machine())
+
+    def survival(match_len: int, *, sampled: bool) -> list[float]:
+        candidate = Candidate(0, NAME, chain(6, match_len), sampled=sampled)
+        return budget.choose([candidate], 1, 0).survivals[0].tolist()
+
+    def goes_on(match_len: int, *, sampled: bool) -> bool:
+        drafting = Drafting(NAME, False, 1, 1, 0, sampled=sampled)
+        evidence = np.array([match_len, 1, 1, 0], np.float32)
+        return budget.limit(drafting).draft.may_continue(2, evidence)
+
+    assert survival(1, sampled=True) == survival(64, sampled=True)
+    assert goes_on(0, sampled=True) == goes_on(64, sampled=True)
+    # Of the past, everything may be known.
+    assert survival(1, sampled=False) != survival(64, sampled=False)
+
+
+def test_drawn_drafts_are_learnt_about_apart() -> None:
+    budget = Budget(reference_machine())
+    timing = StepTiming(rows=7, context_len=0, verify_ms=12.0, draft_ms=0.0, contains_prefill=False)
+
+    def survivals(*, sampled: bool) -> list[float]:
+        candidate = Candidate(1, NAME, chain(6, 4), sampled=sampled)
+        return budget.choose([candidate], 1, 0).survivals[0].tolist()
+
+    drawn, deterministic = survivals(sampled=True), survivals(sampled=False)
+    for _ in range(30):
+        wrong = Outcome(NAME, chain(6, 4), verdict(0, [1]), sampled=True)
+        budget.observe([wrong], timing)
+    assert survivals(sampled=True)[0] < 0.8 * drawn[0]
+    assert survivals(sampled=False) == deterministic

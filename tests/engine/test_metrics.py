@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engine.metrics import RequestMetrics
+from engine.metrics import RequestMetrics, StepFigures
 
 
 def test_acceptance_by_position_counts_only_verifications_that_got_there() -> None:
@@ -57,3 +57,18 @@ def test_each_ratio_has_one_definition() -> None:
     assert metrics.tokens_per_step == 2.2
     assert metrics.tpot_ms == 20.0
     assert metrics.throughput_tok_s == 50.0
+
+
+def test_one_step_that_does_not_tell_leaves_the_total_blank() -> None:
+    metrics = RequestMetrics(positions_told=False)
+    told = StepFigures(3, 3, 1, draft_ms=0.5, verify_ms=9.0, overhead_ms=0.2)
+    metrics.add(told, now_ms=100.0)
+    assert (metrics.num_draft_tokens, metrics.verify_ms) == (3, 9.0)
+    metrics.add(StepFigures(None, None, None, None, 8.0, None), now_ms=120.0)
+    metrics.add(told, now_ms=140.0)
+    assert (metrics.ttft_ms, metrics.last_token_ms, metrics.num_target_steps) == (100.0, 140.0, 3)
+    blank = metrics.to_json()
+    for name in ("num_draft_tokens", "num_verified_tokens", "num_accepted_tokens", "draft_ms"):
+        assert blank[name] is None
+    assert blank["acceptance_rate"] is blank["acceptance_by_position"] is None
+    assert blank["verify_ms"] == 26.0

@@ -19,7 +19,6 @@ from engine.drafters.base import NO_LIMIT, DraftContext, PrefillChunk
 from engine.drafters.fast_draft import FastDraft
 from engine.events import Event, FinishedEvent, StepEvent
 from engine.interface import Engine
-from engine.noise import DrawLanes, Lane
 from engine.rejection import RejectionSampling
 from engine.sampling import Distribution, SamplingState
 from engine.values import DraftTree, FinishReason, SeqId, TokenScore
@@ -256,9 +255,3 @@ def test_a_draft_that_tells_another_law_than_its_own_is_seen(
     runs = Runs(CONFIGS["temperature"])
     flattened(runs)
     assert runs.p_value() < ALARM
-
-
-def test_a_draft_that_takes_the_noise_of_its_test_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    lanes = DrawLanes(Lane.ACCEPT, Lane.ACCEPT, Lane.ACCEPT)
-    monkeypatch.setattr("engine.sampling.proposal._DRAFT_LANES", lanes)
-    assert Runs(CONFIGS["temperature"]).p_value() < ALARM

@@ -14,13 +14,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from engine.budget import Budget, Candidate, StepCost
 from engine.config import GenerationConfig
-from engine.drafters.prompt_lookup import NAME as PROMPT_LOOKUP
 from engine.noise import Lane, NoiseStream
 from engine.rejection import RejectionSampling, Residual, Target
 from engine.sampling import Distribution, SamplingState
-from engine.values import DraftTree, FinishReason, Proposal, TokenScore
+from engine.values import DraftTree, FinishReason, TokenScore
 from engine.verify import AcceptanceRule, Candidates, Decision, SampleThenMatch, verify
 from tests.drawn import Proposals
 from tests.engine.law_kit import (
@@ -387,54 +385,3 @@ def test_a_draft_that_takes_the_noise_of_its_test_is_seen() -> None:
 def test_the_unbroken_rule_passes_with_as_few_runs_as_the_broken_ones(draft: str) -> None:
     runs = Runs(CONFIGS["temperature"], DRAFTS[draft])
     assert runs.p_value(runs.counts(NUM_MUTANT_RUNS)) > ALARM
-
-
-# The counter-example of DSpark's appendix A: what is verified must not depend on what was drawn.
-
-TWO_TOKENS = {(0,): 0.7, (1,): 0.3}
-Q = np.array([0.85, 0.15], np.float32)
-
-
-class TwoTokens:
-    def distribution(self, row: int, path: Sequence[int]) -> Distribution:
-        return Distribution(np.arange(2), np.log([0.7, 0.3]), None)
-
-    def score(self, row: int, token: int) -> TokenScore:
-        return NO_SCORE
-
-
-def draft_of(token: int) -> DraftTree:
-    """One drawn token, and evidence by which token 1 looks sure and token 0 hopeless."""
-    evidence = np.array([[64, 4, 4, 1] if token else [1, 8, 1, 0]], np.float32)
-    proposal = Proposal(np.arange(2, dtype=np.int32)[None], Q[None])
-    return DraftTree.chain(np.array([token], np.int32), evidence, proposal)
-
-
-def first_tokens(*, sampled: bool) -> Counter[tuple[int, ...]]:
-    """What comes if the budget decides which drawn tokens are verified."""
-    budget = Budget(StepCost([1, 2], [10.0, 14.0]))
-    trees = {}
-    for token in (0, 1):
-        draft = draft_of(token)
-        candidate = Candidate(0, PROMPT_LOOKUP, draft, sampled=sampled)
-        kept = budget.choose([candidate], base_rows=1, context_len=0).kept[0]
-        trees[token] = draft.keep(kept)
-    counts: Counter[tuple[int, ...]] = Counter()
-    for seed in range(NUM_MUTANT_RUNS):
-        state = SamplingState(GenerationConfig(do_sample=True, rng_seed=seed), PROMPT, 2)
-        level = state.noise.uniform(len(PROMPT), np.zeros(1, np.int64), Lane.DRAFT)[0]
-        tree = trees[int(level >= Q[0])]
-        rule = RejectionSampling(TwoTokens(), state)
-        verdict = verify(0, tree, rule, lambda token: FinishReason.LENGTH)
-        counts[(verdict.emitted[0].token,)] += 1
-    return counts
-
-
-def test_the_budget_does_not_look_at_drawn_tokens() -> None:
-    assert p_value(first_tokens(sampled=True), TWO_TOKENS) > ALARM
-
-
-def test_a_budget_that_looks_at_drawn_tokens_is_seen() -> None:
-    counts = first_tokens(sampled=False)
-    assert p_value(counts, TWO_TOKENS) < ALARM
-    assert counts[(1,)] / NUM_MUTANT_RUNS == pytest.approx(0.405, abs=0.03)

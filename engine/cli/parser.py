@@ -65,6 +65,8 @@ def build_parser() -> argparse.ArgumentParser:
     doctor = command("doctor", "Show what is installed and what this machine can do.")
     doctor.add_argument("--json", action="store_true", help="Print one JSON object.")
 
+    _add_models(command("models", "Look after the model folders of this machine."))
+
     command("bench", "Measure speed (its own --help has the options).")
     return parser
 
@@ -183,6 +185,22 @@ def _add_serve(parser: argparse.ArgumentParser) -> None:
         help="Key that clients must send; also PACELINE_API_KEY in the environment.",
     )
     group.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+
+
+def _add_models(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    help_text = "List the folders that could draft for a model, and why the others cannot."
+    pair = actions.add_parser("pair", help=help_text, description=help_text, allow_abbrev=False)
+    pair.add_argument("model", type=Path, metavar="DIR", help="Folder of the model.")
+    pair.add_argument(
+        "--root",
+        dest="roots",
+        type=Path,
+        action="append",
+        metavar="DIR",
+        help="Where to look, may be repeated; default: Paceline's models, and beside the model.",
+    )
+    pair.add_argument("--json", action="store_true", help="Print one JSON list.")
 
 
 def _converter(convert: Callable[[str], object], what: str) -> Callable[[str], object]:

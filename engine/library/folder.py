@@ -61,7 +61,7 @@ def read_model_folder(path: Path) -> ModelInfo:
     """
     path = path.absolute()
     _require_files(path)
-    config = _read_json(path / "config.json")
+    config = read_json(path / "config.json")
     text = _mapping(config.get("text_config")) or config  # vision models nest the language model
     rt_info = _read_rt_info(path / TOKENIZER_FILES[0])
     defaults = _defaults(path, config, rt_info)
@@ -96,7 +96,7 @@ def model_defaults(path: Path) -> Mapping[str, object]:
     path = path.absolute()
     _require_files(path)
     return _defaults(
-        path, _read_json(path / "config.json"), _read_rt_info(path / TOKENIZER_FILES[0])
+        path, read_json(path / "config.json"), _read_rt_info(path / TOKENIZER_FILES[0])
     )
 
 
@@ -124,7 +124,7 @@ def _require_files(path: Path) -> None:
 def _defaults(
     path: Path, config: Mapping[str, object], rt_info: Mapping[str, str]
 ) -> dict[str, object]:
-    defaults = _read_json(path / "generation_config.json")
+    defaults = read_json(path / "generation_config.json")
     for key in ("bos_token_id", "eos_token_id", "pad_token_id"):
         if defaults.get(key) is not None:
             continue
@@ -135,8 +135,11 @@ def _defaults(
     return defaults
 
 
-def _read_json(path: Path) -> dict[str, object]:
-    """The object in a JSON file; empty if there is no such file."""
+def read_json(path: Path) -> dict[str, object]:
+    """The object in a JSON file; empty if there is no such file.
+
+    Raises ``ModelUnusableError`` if the file holds something else.
+    """
     try:
         value: object = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -170,7 +173,7 @@ def _has_chat_template(path: Path, rt_info: Mapping[str, str]) -> bool:
         (path / "chat_template.jinja").is_file()
         or (path / "chat_template.json").is_file()
         or bool(rt_info.get("chat_template"))
-        or bool(_read_json(path / "tokenizer_config.json").get("chat_template"))
+        or bool(read_json(path / "tokenizer_config.json").get("chat_template"))
     )
 
 

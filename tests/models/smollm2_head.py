@@ -53,6 +53,8 @@ def train(start: Path, files: LessonFiles, schedule: Schedule, out: Path) -> Pat
         for split in Split
     }
     measured = by_split[Split.HELD_OUT]
+    if not measured:
+        raise ValueError("No held-out dialogue is among the collected lessons: collect more.")
     measured = measured[:: max(1, len(measured) // NUM_MEASURED)]
     descent = Descent(head)
     checkpoint = Checkpoint(out / NAME / "checkpoint.pt", head, descent)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,19 +21,28 @@ from tests.models.windows import token_stream  # noqa: E402
 NUM_STEPS = 20
 
 
-@pytest.fixture(autouse=True)
-def _a_little_text(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def _a_little_text() -> Iterator[None]:
     everything = corpus.sources
-    monkeypatch.setattr(corpus, "sources", lambda split: itertools.islice(everything(split), 5))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "sources", lambda split: itertools.islice(everything(split), 3))
+        patch.setattr(corpus, "reference_topics", lambda split: iter(()))
+        yield
 
 
-@pytest.fixture
-def target(tmp_path: Path) -> recipes.LanguageModelRecipe:
-    """A recipe of the target's shape, much narrower, trained for some steps in ``tmp_path``."""
+@pytest.fixture(scope="module")
+def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where this module's checkpoints and models lie."""
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def target(out: Path) -> recipes.LanguageModelRecipe:
+    """A recipe of the target's shape, much narrower, trained for some steps in ``out``."""
     recipe = dataclasses.replace(
         recipes.TARGET, hidden_size=32, intermediate_size=64, num_heads=2, num_kv_heads=1
     )
-    language_model.train(recipe, short(recipe.schedule), tmp_path)
+    language_model.train(recipe, short(recipe.schedule), out)
     return recipe
 
 
@@ -41,31 +51,29 @@ def short(schedule: recipes.Schedule) -> recipes.Schedule:
     return dataclasses.replace(schedule, num_steps=NUM_STEPS, warmup_steps=2)
 
 
-def test_a_target_learns_in_a_few_steps(
-    target: recipes.LanguageModelRecipe, tmp_path: Path
-) -> None:
-    model = language_model.load(tmp_path, target.name)
+def test_a_target_learns_in_a_few_steps(target: recipes.LanguageModelRecipe, out: Path) -> None:
+    model = language_model.load(out, target.name)
     untaught = math.log(model.config.vocab_size)
     text = token_stream(train_tokenizer(target.vocabulary), corpus.Split.HELD_OUT)
     assert language_model.held_out_loss(model, [text[None, :257]]) < untaught - 1
 
 
 def test_a_training_goes_on_where_it_was_ended(
-    target: recipes.LanguageModelRecipe, tmp_path: Path
+    target: recipes.LanguageModelRecipe, out: Path
 ) -> None:
-    saved = torch.load(tmp_path / target.name / "checkpoint.pt")
+    saved = torch.load(out / target.name / "checkpoint.pt")
     assert saved["next_step"] == NUM_STEPS
-    before = language_model.load(tmp_path, target.name).state_dict()
-    language_model.train(target, short(target.schedule), tmp_path)  # nothing is left to do
-    after = language_model.load(tmp_path, target.name).state_dict()
+    before = language_model.load(out, target.name).state_dict()
+    language_model.train(target, short(target.schedule), out)  # nothing is left to do
+    after = language_model.load(out, target.name).state_dict()
     assert all(torch.equal(before[name], after[name]) for name in before)
 
 
-def test_a_head_learns_from_its_target(target: recipes.LanguageModelRecipe, tmp_path: Path) -> None:
-    folder = eagle3_training.train(recipes.EAGLE3, short(recipes.EAGLE3.schedule), tmp_path)
+def test_a_head_learns_from_its_target(target: recipes.LanguageModelRecipe, out: Path) -> None:
+    folder = eagle3_training.train(recipes.EAGLE3, short(recipes.EAGLE3.schedule), out)
     assert (folder / "config.json").exists()
-    head = eagle3_training.load_head(tmp_path, recipes.EAGLE3.name)
-    teacher = language_model.load(tmp_path, target.name)
+    head = eagle3_training.load_head(out, recipes.EAGLE3.name)
+    teacher = language_model.load(out, target.name)
     batch = torch.arange(100, 200)[None]
     lesson = eagle3_training.teach(teacher, head, batch)
     assert lesson.features.shape == (1, 100, 3 * 32)

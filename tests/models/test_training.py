@@ -18,6 +18,8 @@ from tests.models import corpus, eagle3_training, language_model, recipes  # noq
 from tests.models.vocabulary import train_tokenizer  # noqa: E402
 from tests.models.windows import token_stream  # noqa: E402
 
+pytestmark = pytest.mark.long
+
 NUM_STEPS = 20
 
 
@@ -55,7 +57,7 @@ def test_a_target_learns_in_a_few_steps(target: recipes.LanguageModelRecipe, out
     model = language_model.load(out, target.name)
     untaught = math.log(model.config.vocab_size)
     text = token_stream(train_tokenizer(target.vocabulary), corpus.Split.HELD_OUT)
-    assert language_model.held_out_loss(model, [text[None, :257]]) < untaught - 1
+    assert language_model.held_out_loss(model, [text[None, :257]]) < untaught - 0.5
 
 
 def test_a_training_goes_on_where_it_was_ended(

@@ -81,10 +81,10 @@ def _suffix(evidence: FloatArray, depths: IntArray) -> Features:
 
 
 def _draft_model(evidence: FloatArray, depths: IntArray) -> Features:
-    """One; log-odds of the draft model's likeliest token; its margin over the second."""
+    """One; log-odds of the token in the draft model's own eyes; its margin over the best other."""
     features = np.ones((len(evidence), 3))
     np.clip(evidence[:, 1], -_MAX_OWN_ODDS, _MAX_OWN_ODDS, out=features[:, 1])
-    np.minimum(evidence[:, 0], _MAX_OWN_ODDS, out=features[:, 2])
+    np.clip(evidence[:, 0], -_MAX_OWN_ODDS, _MAX_OWN_ODDS, out=features[:, 2])
     return features
 
 

@@ -9,7 +9,10 @@ drafting rested; it is read on the way. All sequences share each pass.
 
 Where the draft model has no room, in its context or its cache, the sequence goes on without a
 draft. The algorithm is that of Leviathan, Kalman and Matias (2023) and of Chen et al. (2023). It
-does not compare vocabularies (`engine.library.pairing`), and it drafts chains alone.
+does not compare vocabularies (`engine.library.pairing`).
+
+The second-best token of a row costs nothing to know. Where the draft model hesitates, and the
+chain has left room, it becomes a leaf beside the chain; nothing is drafted behind it.
 """
 
 from __future__ import annotations
@@ -23,13 +26,16 @@ from engine.backends.base import Backend, Batch, Slice
 from engine.config import GenerationConfig
 from engine.drafters.base import DraftContext, DraftLimit, Needs, PrefillChunk
 from engine.sampling import SamplingState
-from engine.sampling.proposal import DraftSampling, ProposedToken, proposal_of
-from engine.values import DraftTree, FloatArray, Scores, SeqId, SliceKind, Verdict
+from engine.sampling.proposal import DraftSampling, ProposedToken, RunnerUp, proposal_of
+from engine.values import ROOT, DraftTree, FloatArray, Scores, SeqId, SliceKind, Verdict
 
 NAME = "fast_draft"
 
 MAX_ROWS = 256
 """Most rows of one pass, as many as the target reads of a prompt at once by default."""
+
+MIN_LEAF_PROBABILITY = 0.1
+"""A runner-up that the draft model believes in less is not worth a row."""
 
 
 @dataclass(slots=True)
@@ -74,7 +80,7 @@ class _Line:
 
 @dataclass(slots=True)
 class _Draft:
-    """A chain in the making."""
+    """A chain in the making; ``max_tokens`` is the room that it shares with its leaves."""
 
     context: DraftContext
     line: _Line
@@ -109,7 +115,7 @@ class FastDraft:
 
     @property
     def needs(self) -> Needs:
-        return Needs(samples=True)
+        return Needs(trees=True, samples=True)
 
     def on_prefill(self, chunks: Sequence[PrefillChunk]) -> None:
         """Read prompt tokens as the target reads them."""
@@ -124,7 +130,8 @@ class FastDraft:
             self._forward(lines)
 
     def propose(self, contexts: Sequence[DraftContext], limit: DraftLimit) -> list[DraftTree]:
-        """A chain for each context, empty where the draft model has no room.
+        """A chain for each context, with leaves where there may be branches; empty where the draft
+        model has no room.
 
         Where tokens are drawn, nothing but the threshold of the request looks at them, and then
         only at those before the place: such a draft has to be verified as a whole.
@@ -138,7 +145,7 @@ class FastDraft:
                 for draft, row in zip(active, scores, strict=True)
                 if not draft.line.is_read or _grow(draft, row, limit)
             ]
-        return [DraftTree.empty() if draft is None else _chain(draft) for draft in drafts]
+        return [DraftTree.empty() if draft is None else _tree(draft) for draft in drafts]
 
     def observe(
         self, verdicts: Sequence[Verdict], features: Sequence[FloatArray] | None = None
@@ -261,10 +268,35 @@ def _ends(config: GenerationConfig) -> frozenset[int]:
     return frozenset() if config.ignore_eos else config.stop_token_ids
 
 
-def _chain(draft: _Draft) -> DraftTree:
-    tokens = np.array([proposed.token for proposed in draft.tokens], np.int32)
-    evidence = np.stack([proposed.evidence for proposed in draft.tokens])
-    return DraftTree.chain(tokens, evidence, proposal_of(draft.tokens))
+def _tree(draft: _Draft) -> DraftTree:
+    chain, context = draft.tokens, draft.context
+    # A threshold is the user's own word on what is verified: no leaf goes with it.
+    may_branch = context.trees and not context.config.assistant_confidence_threshold
+    leaves = _leaves(draft) if may_branch else []
+    tokens = [proposed.token for proposed in chain] + [leaf.token for _, leaf in leaves]
+    evidence = [proposed.evidence for proposed in chain] + [leaf.evidence for _, leaf in leaves]
+    parents = [*range(ROOT, len(chain) - 1), *(place - 1 for place, _ in leaves)]
+    return DraftTree(
+        np.array(tokens, np.int32),
+        np.array(parents, np.int32),
+        np.stack(evidence),
+        proposal_of(chain),
+    )
+
+
+def _leaves(draft: _Draft) -> list[tuple[int, RunnerUp]]:
+    """Runners-up beside the chain, each with its place in it (0: beside its first token): the most
+    likely ones, as many as there is room for."""
+    found: list[tuple[float, int, RunnerUp]] = []
+    reached = 1.0  # the chance that the chain gets here, if the draft model is right
+    for place, proposed in enumerate(draft.tokens):
+        second = proposed.runner_up
+        if second is not None and second.probability >= MIN_LEAF_PROBABILITY:
+            found.append((reached * second.probability, place, second))
+        reached *= proposed.confidence
+    found.sort(key=lambda leaf: -leaf[0])
+    room = draft.max_tokens - len(draft.tokens)
+    return sorted(((place, leaf) for _, place, leaf in found[:room]), key=lambda leaf: leaf[0])
 
 
 def _num_agreeing(drafted: Sequence[int], emitted: Sequence[int]) -> int:

@@ -21,8 +21,9 @@ from engine.sampling.state import SamplingState
 from engine.values import FloatArray, IntArray, Proposal, Scores
 
 EVIDENCE_COLUMNS = ("margin", "log_odds", "entropy")
-"""Of a draft model's distribution before any processor, at temperature one: the largest logit over
-the second, the log-odds of the largest probability, and the entropy in nats."""
+"""Of a draft model's distribution at temperature one: the logit of a token over the best other
+one, the log-odds of its probability, and the entropy in nats. The token is the likeliest one, and
+never the one that was drawn; of a runner-up it is the runner-up, whose margin is below zero."""
 
 MAX_MARGIN = 40.0
 """A larger margin says no more than this one."""
@@ -34,13 +35,22 @@ _DRAFT_LANES = DrawLanes(Lane.DRAFT, Lane.DRAFT, Lane.DRAFT)
 
 
 @dataclass(frozen=True, slots=True)
+class RunnerUp:
+    """The second-best token of a row, its probability, and its own evidence."""
+
+    token: int
+    probability: float
+    evidence: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
 class ProposedToken:
     """``token``, and what is known of the distribution that it comes from.
 
     ``ids`` int[k] and ``probs`` float64[k] are that distribution where the token was drawn, else
     None. ``confidence`` is the largest probability of the draw, or of the model itself where
     nothing was drawn. ``evidence`` has the columns `EVIDENCE_COLUMNS`. Neither knows which token
-    was drawn.
+    was drawn. ``runner_up`` is there only where nothing was drawn.
     """
 
     token: int
@@ -48,6 +58,7 @@ class ProposedToken:
     probs: Float64Array | None
     confidence: float
     evidence: FloatArray
+    runner_up: RunnerUp | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +79,8 @@ class DraftSampling:
         ids, logits = self._ranked(scores, path)
         if self.noise is None:
             confidence = 1.0 / (1.0 + math.exp(-float(evidence[1])))
-            return ProposedToken(int(ids[0]), None, None, confidence, evidence)
+            second = _runner_up(scores, ids, logits)
+            return ProposedToken(int(ids[0]), None, None, confidence, evidence, second)
         config = self.state.config
         log_weights = (logits - logits[0]) * self.state.inverse_temperature
         filters = Filters(len(ids), config.top_k or None, config.min_p, config.top_p)
@@ -119,7 +131,20 @@ def proposal_of(tokens: Sequence[ProposedToken]) -> Proposal | None:
 def _evidence(scores: Scores) -> FloatArray:
     logits = scores.logits[0]
     margin = float(logits[0] - logits[1]) if len(logits) > 1 else MAX_MARGIN
-    logprob = float(logits[0]) - float(scores.log_sum_exp[0])
+    logprob = float(logits[0] - scores.log_sum_exp[0])
+    return _columns(margin, logprob, scores)
+
+
+def _runner_up(scores: Scores, ids: IdArray, logits: Float64Array) -> RunnerUp | None:
+    if len(ids) < 2:
+        return None
+    logprob = min(float(logits[1] - scores.log_sum_exp[0]), 0.0)
+    evidence = _columns(float(logits[1] - logits[0]), logprob, scores)
+    return RunnerUp(int(ids[1]), math.exp(logprob), evidence)
+
+
+def _columns(margin: float, logprob: float, scores: Scores) -> FloatArray:
     rest = -math.expm1(min(logprob, -1e-9))
     log_odds = max(-MAX_LOG_ODDS, min(MAX_LOG_ODDS, logprob - math.log(rest)))
-    return np.array((min(margin, MAX_MARGIN), log_odds, scores.entropy[0]), np.float32)
+    margin = max(-MAX_MARGIN, min(MAX_MARGIN, margin))
+    return np.array((margin, log_odds, scores.entropy[0]), np.float32)

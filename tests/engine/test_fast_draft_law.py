@@ -39,6 +39,7 @@ RULES: dict[str, dict[str, Any]] = {
 LENGTHS: dict[str, dict[str, Any]] = {
     **{str(length): {"num_assistant_tokens": length} for length in (1, 3, 5, 10)},
     "adaptive": {"speculation": Speculation.ADAPTIVE},
+    "adaptive chain": {"speculation": Speculation.ADAPTIVE},
 }
 
 
@@ -57,9 +58,11 @@ class Pair:
         self._build = build
         self.drafts: list[TableBackend] = []
 
-    def __call__(self, *, max_rows: int = 16, is_slow: bool = False, **options: Any) -> Engine:
+    def __call__(
+        self, *, max_rows: int = 16, is_slow: bool = False, trees: bool = True, **options: Any
+    ) -> Engine:
         self.drafts.append(TableBackend(DRAFT_MODEL, num_top=8, **options))
-        target = (SlowBackend if is_slow else TableBackend)(TARGET, num_top=8)
+        target = (SlowBackend if is_slow else TableBackend)(TARGET, num_top=8, trees=trees)
         drafter = FastDraft(self.drafts[-1], max_rows=max_rows)
         engine, _ = self._build(drafter, backend=target, max_rows=max_rows)
         return engine
@@ -81,7 +84,7 @@ def ask(engine: Engine, start: int, **options: Any) -> FinishedEvent:
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("rule", RULES)
 def test_no_draft_changes_a_token(pair: Pair, rule: str, length: str) -> None:
-    engine = pair(is_slow=length == "adaptive")
+    engine = pair(is_slow="adaptive" in length, trees="chain" not in length)
     accepted = rejected = 0
     for start in range(17, 29):
         drafted = ask(engine, start, **RULES[rule], **LENGTHS[length])

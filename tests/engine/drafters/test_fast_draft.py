@@ -36,6 +36,7 @@ class Text:
         self.backend = TableBackend(model, **options)
         self.drafter = FastDraft(self.backend, **of_drafter)
         self.tokens: dict[SeqId, list[int]] = {}
+        self.trees = False
 
     def read(self, tokens: Sequence[int], seq: SeqId = 0) -> None:
         self.tokens.setdefault(seq, []).extend(tokens)
@@ -60,7 +61,8 @@ class Text:
     ) -> DraftContext:
         config = config or GenerationConfig()
         noise = NoiseStream(config.rng_seed) if config.do_sample else None
-        return DraftContext(seq, config, len(self.tokens[seq]), max_tokens, noise=noise)
+        num_tokens = len(self.tokens[seq])
+        return DraftContext(seq, config, num_tokens, max_tokens, self.trees, noise)
 
 
 def walk(tokens: Sequence[int], length: int) -> list[int]:
@@ -195,6 +197,63 @@ def test_where_tokens_are_drawn_an_end_token_does_not_shape_the_draft() -> None:
     ends = frozenset(range(12))
     config = GenerationConfig(do_sample=True, stop_token_ids=ends)
     assert len(started(Text()).draft(5, config)) == 5
+
+
+# Leaves.
+
+HESITATING = TableTarget(12, seed=5, spread=0.7)
+
+
+def branching(**options: Any) -> Text:
+    text = started(Text(HESITATING, **options))
+    text.trees = True
+    return text
+
+
+def three_deep(depth: int, evidence: FloatArray) -> bool:
+    return depth < 3
+
+
+def test_the_runner_up_becomes_a_leaf_beside_the_chain() -> None:
+    tree = branching().draft(6, limit=DraftLimit(three_deep))
+    assert tree.parents.tolist()[:3] == [-1, 0, 1]
+    assert len(tree) > 3
+    text = [*PROMPT, 7]
+    for node in range(3, len(tree)):
+        before = tree.tokens[: tree.parents[node] + 1].tolist()
+        logits = HESITATING.logits([*text, *before])
+        best, second = np.argsort(-logits)[:2].tolist()
+        assert tree.tokens[node] == second
+        assert tree.tokens[tree.parents[node] + 1] == best
+        chance = float(np.exp(logits[second]) / np.exp(logits).sum())
+        assert chance >= 0.1
+        assert tree.evidence[node, :2].tolist() == pytest.approx(
+            [logits[second] - logits[best], np.log(chance / (1.0 - chance))], abs=1e-4
+        )
+
+
+def test_the_chain_comes_first_and_leaves_take_what_is_left() -> None:
+    assert branching().draft(5).is_chain
+    sizes = [len(branching().draft(size, limit=DraftLimit(three_deep))) for size in (3, 4, 5)]
+    assert sizes == [3, 4, 5]
+
+
+def test_there_are_no_leaves_where_none_can_be_verified_or_tokens_are_drawn() -> None:
+    text = started(Text(HESITATING))
+    assert len(text.draft(6, limit=DraftLimit(three_deep))) == 3
+    assert len(branching().draft(6, SAMPLED, limit=DraftLimit(three_deep))) == 3
+    strict = GenerationConfig(assistant_confidence_threshold=0.9)
+    assert len(branching().draft(6, strict)) == 1
+
+
+def test_an_accepted_leaf_is_read_as_any_other_token() -> None:
+    text = branching()
+    tree = text.draft(6, limit=DraftLimit(three_deep))
+    leaf = int(tree.tokens[3])
+    text.emit([*tree.tokens[: tree.parents[3] + 1].tolist(), leaf, 2])
+    fresh = Text(HESITATING)
+    fresh.read(text.tokens[0])
+    assert text.draft(4).tokens.tolist() == fresh.draft(4).tokens.tolist()
 
 
 # The vocabulary.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from engine.config import BackendKind, CachePrecision, EngineConfig, SampledRule, Speculation
 from engine.devices import DeviceInfo
@@ -17,6 +18,7 @@ from engine.errors import PlanRefusedError
 from engine.library.folder import ModelInfo
 
 DEFAULT_CACHE_BYTES = 1 << 30
+FAST_DRAFT = "fast_draft"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,9 @@ class Plan:
     cache_precision: CachePrecision
     cache_bytes: int
     reasons: tuple[str, ...]
+    draft_model: Path | None = None
+    """The folder of the draft model, for drafters that have one."""
+    draft_device: str | None = None
     is_auto_drafter: bool = False
     """Whether the drafter was chosen for the user, not by the user."""
     sampled_rule: SampledRule | None = SampledRule.KEYED
@@ -41,6 +46,8 @@ class Plan:
             "backend": self.backend.value,
             "device": self.device,
             "drafter": self.drafter,
+            "draft_model": self.draft_model.name if self.draft_model else None,
+            "draft_device": self.draft_device,
             "is_auto_drafter": self.is_auto_drafter,
             "speculation": self.speculation.value,
             "sampled_rule": None if self.sampled_rule is None else self.sampled_rule.value,
@@ -50,8 +57,14 @@ class Plan:
         }
 
 
-def make_plan(model: ModelInfo, devices: Sequence[DeviceInfo], config: EngineConfig) -> Plan:
-    """Decide everything that has to be known before the model is loaded.
+def make_plan(
+    model: ModelInfo,
+    devices: Sequence[DeviceInfo],
+    config: EngineConfig,
+    draft: ModelInfo | None = None,
+) -> Plan:
+    """Decide everything that has to be known before the model is loaded; ``draft`` is the draft
+    model whose folder ``config.drafter`` names, if it names one.
 
     Raises:
         PlanRefusedError: a device, backend or option that was asked for cannot be had.
@@ -65,7 +78,9 @@ def make_plan(model: ModelInfo, devices: Sequence[DeviceInfo], config: EngineCon
     plan = Plan(
         backend=_choose_backend(config.backend, reasons),
         device=_choose_device(config.device, devices, reasons),
-        drafter=_choose_drafter(config, reasons),
+        drafter=_choose_drafter(config, draft, reasons),
+        draft_model=draft.path if draft else None,
+        draft_device=_choose_draft_device(config, draft, devices),
         speculation=config.speculation,
         cache_precision=config.cache_precision,
         cache_bytes=_choose_cache_bytes(config, reasons),
@@ -114,13 +129,21 @@ def _choose_device(wanted: str, devices: Sequence[DeviceInfo], reasons: list[str
     return "CPU"
 
 
-def _choose_drafter(config: EngineConfig, reasons: list[str]) -> str:
+def _choose_draft_device(
+    config: EngineConfig, draft: ModelInfo | None, devices: Sequence[DeviceInfo]
+) -> str | None:
+    if draft is not None:
+        return _choose_device(config.draft_device or config.device, devices, [])
     if config.draft_device is not None:
         raise PlanRefusedError(
-            "'draft_device' has nothing to place, as no drafter here has a model of its own: "
-            "leave it out.",
+            "'draft_device' has nothing to place, as the drafter has no model of its own: leave it "
+            "out.",
             param="draft_device",
         )
+    return None
+
+
+def _choose_drafter(config: EngineConfig, draft: ModelInfo | None, reasons: list[str]) -> str:
     if config.speculation is Speculation.OFF and config.drafter != NO_DRAFTER:
         reasons.append("Speculation is off until a request turns it on.")
     if config.drafter == AUTO:
@@ -129,9 +152,24 @@ def _choose_drafter(config: EngineConfig, reasons: list[str]) -> str:
             "draft that promises more."
         )
         return "suffix+prompt_lookup"
-    for name in split_drafters(config.drafter):
-        drafter_info(name)
-    return config.drafter
+    if draft is not None:
+        reasons.append(f"Fast Draft: {draft.name} drafts, wherever that pays.")
+    parts = split_drafters(config.drafter)
+    if draft is not None and Path(config.drafter).is_dir():
+        parts = (config.drafter,)  # a path may have the sign of joining in it
+    names = tuple(_drafter_name(part, draft) for part in parts)
+    return "+".join(names) or NO_DRAFTER
+
+
+def _drafter_name(part: str, draft: ModelInfo | None) -> str:
+    if draft is not None and Path(part).absolute() == draft.path:
+        return FAST_DRAFT
+    if drafter_info(part).has_model:
+        raise PlanRefusedError(
+            f"Drafter '{part}' comes with a model: give the folder of one instead of the name.",
+            param="drafter",
+        )
+    return part
 
 
 def _choose_cache_bytes(config: EngineConfig, reasons: list[str]) -> int:

@@ -25,7 +25,7 @@ STAGES: tuple[frozenset[str], ...] = (
     frozenset({"verify"}),
     frozenset({"rejection"}),
     frozenset({"backends", "drafters", "budget", "graph", "plan"}),
-    frozenset({"draft_mode"}),
+    frozenset({"draft_mode", "draft_models"}),
     frozenset({"scheduler", "sequence", "drafting", "slices", "admission", "probe"}),
     frozenset({"interface"}),
     frozenset({"loop"}),

@@ -24,11 +24,13 @@ class DrafterInfo:
     """What is known of a strategy without building it.
 
     ``factory`` is where it is made (``module:name``); ``options`` are the fields of
-    `GenerationConfig` that it honours and that mean nothing to others.
+    `GenerationConfig` that it honours and that mean nothing to others. ``has_model``: it comes with
+    the folder of a model, and not by its name alone.
     """
 
     factory: str
     options: frozenset[str] = frozenset()
+    has_model: bool = False
 
 
 _DRAFTERS: dict[str, DrafterInfo] = {
@@ -36,12 +38,17 @@ _DRAFTERS: dict[str, DrafterInfo] = {
         "engine.drafters.prompt_lookup:PromptLookup", frozenset({"max_ngram_size"})
     ),
     "suffix": DrafterInfo("engine.drafters.suffix:SuffixDrafter"),
+    "fast_draft": DrafterInfo(
+        "engine.drafters.fast_draft:FastDraft",
+        frozenset({"assistant_confidence_threshold"}),
+        has_model=True,
+    ),
 }
 
 
 def drafter_names() -> tuple[str, ...]:
-    """``none``, and every name that ``create_drafter`` knows."""
-    return (NO_DRAFTER, *_DRAFTERS)
+    """``none``, and every name that ``create_drafter`` needs no model for."""
+    return (NO_DRAFTER, *(name for name, info in _DRAFTERS.items() if not info.has_model))
 
 
 def split_drafters(names: str) -> tuple[str, ...]:
@@ -77,7 +84,8 @@ def drafter_info(name: str) -> DrafterInfo:
         return _DRAFTERS[name]
     known = ", ".join((AUTO, *drafter_names()))
     message = (
-        f"There is no drafter called '{name}'; choose one of: {known}, or several joined by '+'."
+        f"There is no drafter called '{name}'; choose one of: {known}, the folder of a draft "
+        "model, or several joined by '+'."
     )
     closest = get_close_matches(name, drafter_names(), n=1)
     if closest:

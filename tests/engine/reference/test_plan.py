@@ -83,7 +83,7 @@ def refused(smollm2: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     def show_plan(model: ModelInfo, plan: Plan, config: EngineConfig) -> Plan:
         return plan
 
-    monkeypatch.setattr(engine.load, "_load_backend", refuse)
+    monkeypatch.setattr(engine.load._Native, "load", refuse)  # pyright: ignore[reportPrivateUsage]
     monkeypatch.setattr(engine.reference, "open_engine", show_plan)
     return smollm2
 

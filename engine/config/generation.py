@@ -16,6 +16,8 @@ from engine.errors import ContextLengthError, InvalidOptionError, UnsupportedOpt
 
 MAX_ASSISTANT_TOKENS = 100
 MAX_LOGPROBS = 20
+MAX_NGRAM_SIZE = 32
+"""Each size has an index of its own; a longer match tells no more."""
 
 _STRUCTURES = ("json_schema", "regex", "choice", "grammar")
 
@@ -175,6 +177,7 @@ class GenerationConfig:
             "Longest run of tokens that prompt lookup tries to match; unset means 3.",
             optional=True,
             at_least=1,
+            at_most=MAX_NGRAM_SIZE,
         ),
     )
     branching_factor: int = option(
@@ -195,7 +198,9 @@ class GenerationConfig:
     )
     regex: str | None = option(
         None,
-        Option(OptionKind.TEXT, "The answer as a whole matches this expression.", optional=True),
+        Option(
+            OptionKind.TEXT, "The answer as a whole matches this regular expression.", optional=True
+        ),
     )
     choice: tuple[str, ...] = option(
         (), Option(OptionKind.TEXTS, "The answer is one of these strings.")

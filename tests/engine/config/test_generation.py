@@ -98,6 +98,7 @@ BOUNDS = [
     one("num_assistant_tokens", 100, 101),
     one("assistant_confidence_threshold", 1, 1.1),
     one("max_ngram_size", 1, 0),
+    one("max_ngram_size", 32, 33),
     one("branching_factor", 1, 0),
     one("tree_depth", 0, -1),
     one("num_beams", 1, 2, error=UnsupportedOptionError),

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from engine.budget import MAX_DRAFT_TOKENS
 from engine.config import GenerationConfig, SampledRule, Speculation
 from engine.drafters import AUTO, DrafterInfo, owners_of, split_drafters
 from engine.errors import InvalidOptionError, UnsupportedOptionError
@@ -58,7 +59,10 @@ def draft_mode(request: GenerationRequest, plan: Plan, info_of: InfoOf) -> Draft
         return DraftMode(reason="plain: speculation is off" if names else "plain: no drafter")
     if length == 0:
         return DraftMode(reason="plain: the request asked for no draft tokens")
-    if length is None and speculation is Speculation.STATIC:
+    if config.assistant_confidence_threshold:
+        # The threshold ends a draft by looking at its tokens, so that it is verified as a whole.
+        length = MAX_DRAFT_TOKENS
+    elif length is None and speculation is Speculation.STATIC:
         length = STATIC_LENGTH
     rule = request.sampled_rule or plan.sampled_rule
     by_rejection = config.do_sample and rule is SampledRule.REJECTION

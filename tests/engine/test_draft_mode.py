@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from engine.budget import MAX_DRAFT_TOKENS
 from engine.config import EngineConfig, Speculation
 from engine.devices import DeviceInfo, DeviceKind
 from engine.draft_mode import DRAFTER_OPTIONS, DraftMode, draft_mode
@@ -95,6 +96,12 @@ def test_an_option_of_another_drafter_is_refused_with_its_owner(model: ModelInfo
     off = request(speculation=Speculation.OFF, max_ngram_size=4)
     with pytest.raises(UnsupportedOptionError, match="'max_ngram_size'"):
         draft_mode(off, plan_for(model), drafter_info)
+
+
+def test_a_confidence_threshold_alone_ends_a_draft(model: ModelInfo) -> None:
+    wanted = request(drafter="fast_draft", assistant_confidence_threshold=0.4)
+    mode = draft_mode(wanted, plan_for(model), drafter_info)
+    assert mode.fixed_length == MAX_DRAFT_TOKENS
 
 
 def test_every_option_that_a_drafter_owns_is_looked_at() -> None:

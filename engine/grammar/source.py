@@ -17,6 +17,9 @@ from engine.grammar.schema import check_schema
 _OPTIONS = '%llguidance {"no_forcing": true}'
 """Let the model choose between tokenizations of a text that is certain to come."""
 
+_ASCII_CLASSES = "dw"
+r"""``\d`` and ``\w`` are what they are in JSON schemas: ASCII."""
+
 _JSON_OPTIONS: Mapping[str, object] = {
     # Any run of blanks is JSON, and a small model is happy to fill its context with them.
     "whitespace_pattern": " |\\n {0,16}",
@@ -43,7 +46,7 @@ def source_of(config: GenerationConfig) -> GrammarSource | None:
     if config.json_schema is not None:
         lark = f"start: %json {_as_obeyed(config.json_schema)}"
     elif config.regex is not None:
-        lark = f"start: /{regex_to_lark(config.regex, '')}/"
+        lark = f"start: /{regex_to_lark(config.regex, _ASCII_CLASSES)}/"
     elif config.choice:
         lark = f"start: {' | '.join(json.dumps(text) for text in config.choice)}"
     elif config.grammar is not None:

@@ -28,6 +28,10 @@ class AllowedTokens:
         """bool[n]: which of ``ids`` int[n] are in the set."""
         return (self.bits[ids >> 3] >> (ids & 7).astype(np.uint8) & 1).astype(np.bool_)
 
+    def row(self, vocab_size: int) -> BoolArray:
+        """bool[V]: the set over the whole vocabulary."""
+        return np.unpackbits(self.bits, count=vocab_size, bitorder="little").view(np.bool_)
+
     def with_tokens(self, ids: IdArray) -> AllowedTokens:
         """The set with ``ids`` int[n] in it."""
         bits = self.bits.copy()

@@ -135,6 +135,8 @@ class TokenDecider:
         logits = self._scores.full(row).astype(np.float64)
         ids = state.touched(path)
         logits[ids] = state.process(logits[ids], ids, path)
+        if (allowed := state.allowed(path)) is not None:
+            logits[~allowed.row(state.vocab_size)] = -np.inf
         logits -= logits.max()
         logits *= state.inverse_temperature
         return logits

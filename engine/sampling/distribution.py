@@ -23,8 +23,9 @@ class Ranking:
 
     ``log_weights`` float64[n] belong to ``ids`` int[n]; the first of them is 0. The first
     ``num_certain`` >= 1 tokens are the first of the whole row too; others, that are not listed,
-    may lie between the rest. ``outside`` is the weight of all tokens that are not listed, on the
-    same scale and not logarithmic; None where it is not known.
+    may lie between the rest. It is V where no token that is not listed can come.
+    ``outside`` is the weight of all tokens that are not listed, on the same scale and not
+    logarithmic; None where it is not known.
     """
 
     ids: IdArray
@@ -157,6 +158,10 @@ def rank(ids: IdArray, log_weights: Float64Array, total: float, vocab_size: int)
 
 def rank_row(log_weights: Float64Array, length: int, total: float) -> Ranking:
     """The first ``length`` tokens of a whole row float64[V] that weighs ``total``."""
+    possible = np.flatnonzero(log_weights > -np.inf)
+    if len(possible) <= length:  # and nothing else can come
+        ids = possible[np.argsort(-log_weights[possible], kind="stable")]
+        return Ranking(ids, log_weights[ids], len(log_weights), 0.0)
     # Only what reaches the last place is sorted. Stable over ascending ids: equal ones by lower id.
     place = len(log_weights) - length
     reaching = np.flatnonzero(log_weights >= np.partition(log_weights, place)[place])

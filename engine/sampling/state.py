@@ -115,8 +115,8 @@ class SamplingState:
         """The logits float64[n] of the tokens ``ids`` int[n] after ``path``, before any
         filter."""
         config = self.config
-        if self.constraint is not None:
-            allowed = self._allowed(self.constraint, path)
+        allowed = self.allowed(path)
+        if allowed is not None:
             logits = np.where(allowed.of(ids), logits, -np.inf)
         elif self._holds_back(path):
             logits = np.where(np.isin(ids, self.held_back), -np.inf, logits)
@@ -133,9 +133,8 @@ class SamplingState:
         return logits - config.presence_penalty * generated - config.frequency_penalty * counts
 
     def touched(self, path: Sequence[int]) -> Int64Array:
-        """The tokens, ascending, whose logits `process` may change after ``path``."""
-        if self.constraint is not None:
-            return np.arange(self.vocab_size)
+        """The tokens, ascending, whose logits `process` may change after ``path``, those apart that
+        are not `allowed`."""
         parts = [np.array(path, np.int64)]
         if self._holds_back(path):
             parts.append(self.held_back)
@@ -143,10 +142,12 @@ class SamplingState:
             parts.append(np.flatnonzero(self._in_prompt | (self._counts > 0)))
         return np.unique(np.concatenate(parts))
 
-    def _allowed(self, constraint: Constraint, path: Sequence[int]) -> AllowedTokens:
-        """What may follow ``path``. An end that the structure leaves no way around goes before
-        ``min_new_tokens``."""
-        allowed = constraint.allowed(path)
+    def allowed(self, path: Sequence[int]) -> AllowedTokens | None:
+        """What the structure lets follow ``path``; None where there is none. An end that it leaves
+        no way around goes before ``min_new_tokens``."""
+        if self.constraint is None:
+            return None
+        allowed = self.constraint.allowed(path)
         if self._holds_back(path):
             others = allowed.without_tokens(self.held_back)
             return allowed if others.is_empty else others

@@ -18,6 +18,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.connection import ReadyEngine
 from app.conversation import Message, Progress, Role, history
+from app.engine_words import fixed_speculation_text
 from app.examples import Example
 from app.figures import SEPARATOR, Answer, Tally, answer_line, comparison_text
 from app.pulse import Pulse
@@ -64,6 +65,8 @@ class ChatModel(QObject):
     cleared = Signal()
     busy_changed = Signal(bool)
     speculation_changed = Signal(bool)
+    speculation_fixed = Signal(str)
+    """`fixed_speculation` has changed."""
 
     def __init__(
         self,
@@ -102,22 +105,29 @@ class ChatModel(QObject):
     def speculation(self) -> bool:
         """Whether the next answer may draft: as a person set it, else as the engine's plan has it;
         on until that is known."""
-        if self._wish is not None:
+        if self._wish is not None and not self.fixed_speculation:
             return self._wish
         return self._plan is None or self._plan.speculates is not False
 
+    @property
+    def fixed_speculation(self) -> str:
+        """Why a person cannot set it; empty where they can."""
+        return fixed_speculation_text(self._plan)
+
     def set_speculation(self, on: bool) -> None:
         """Turn drafting on or off for the next answers; the one under way goes on as it is."""
-        if on != self.speculation:
+        if on != self.speculation and not self.fixed_speculation:
             self._wish = on
             self.speculation_changed.emit(on)
 
     def follow_plan(self, plan: PlanReport | None) -> None:
         """Speculation stands where ``plan`` has it, unless a person has set it."""
-        before = self.speculation
+        before, fixed_before = self.speculation, self.fixed_speculation
         self._plan = plan or self._plan
         if self.speculation != before:
             self.speculation_changed.emit(self.speculation)
+        if self.fixed_speculation != fixed_before:
+            self.speculation_fixed.emit(self.fixed_speculation)
 
     def send(self, text: str) -> None:
         """Ask. Blank text and a question while an answer is made are ignored."""
@@ -126,7 +136,8 @@ class ChatModel(QObject):
         self._ask(text, AnswerSettings(self._wish))
 
     def compare(self, text: str) -> None:
-        """Ask with speculation and then without, and say what the difference is."""
+        """Ask with speculation and then without, and say what the difference is; where there is one
+        way only, ask once and say why."""
         if self.is_busy or not text.strip():
             return
         question = self._add(Role.USER, text.strip())
@@ -211,6 +222,9 @@ class ChatModel(QObject):
         first = await self._answer(now)
         if first.progress is not Progress.DONE:
             return first
+        if self.fixed_speculation:
+            self._put(replace(first, notes=(*first.notes, self.fixed_speculation)))
+            return first
         plain = replace(_COMPARED, speculation=False)
         second = await self._answer(self._begin(question, plain, remembered=False))
         if second.progress is Progress.DONE and first.figures and second.figures:
@@ -224,7 +238,8 @@ class ChatModel(QObject):
         try:
             engine = await self._engine.ready()
             settings = now.message.settings
-            if settings.speculation is None:  # asked before the plan was known, or as it has it
+            # Asked as the plan has it, before the plan was known, or where there is one way only.
+            if settings.speculation is None or self.fixed_speculation:
                 settings = replace(settings, speculation=self.speculation)
                 now.message = replace(now.message, settings=settings)
             now.is_asked = True

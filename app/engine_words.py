@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.connection import EngineConnection, EngineSituation, Phase
 from app.figures import SEPARATOR
-from app.wire import PlanReport
+from app.wire import PlanReport, Speculation
 
 _TICK_MS = 100
 
@@ -52,6 +52,15 @@ def drafter_text(plan: PlanReport) -> str:
     return f"Auto: {words}" if plan.is_auto_drafter else words
 
 
+def fixed_speculation_text(plan: PlanReport | None) -> str:
+    """Why nobody can turn speculation on or off; empty where it can be turned."""
+    if plan is None or plan.fixed_speculation is None:
+        return ""
+    if plan.fixed_speculation:
+        return "Speculation stays on: OpenVINO GenAI drafts at every step once it has a drafter."
+    return "Speculation is off: the engine was started without a drafter."
+
+
 def bar_text(situation: EngineSituation, now: float) -> BarText:
     """What the model bar says. ``now`` is a `perf_counter` reading."""
     name = situation.model.name if situation.model else "Paceline"
@@ -72,10 +81,16 @@ def _reasons(plan: PlanReport | None) -> tuple[str, ...]:
         ("Backend", plan.backend),
         ("Device", plan.device),
         ("Drafter", drafter_words(plan.drafter) or plan.drafter),
-        ("Speculation", plan.speculation.value if plan.speculation else ""),
+        ("Speculation", _speculation_word(plan)),
         ("Cache", plan.cache_precision),
     )
     return (*(f"{label}: {value}" for label, value in rows if value), *plan.reasons)
+
+
+def _speculation_word(plan: PlanReport) -> str:
+    if plan.fixed_speculation is False:
+        return Speculation.OFF.value
+    return plan.speculation.value if plan.speculation else ""
 
 
 def notice(situation: EngineSituation, now: float) -> Notice | None:

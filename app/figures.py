@@ -4,11 +4,14 @@
 are the engine's: acceptance = accepted / verified draft tokens, acceptance by position = of the
 steps that compared a draft at that depth the share that accepted it there, tokens per step =
 emitted / forward passes that emitted, rate = tokens after the first / time after the first.
+
+None is a blank: the engine does not tell. A blank in one step leaves the total blank.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import overload
 
 from app.wire import Ended, Step
 
@@ -40,17 +43,17 @@ class Figures:
     first_token_s: float | None = None
     tokens_per_step: float | None = None
     acceptance: float | None = None
-    by_position: tuple[float, ...] = ()
+    by_position: tuple[float, ...] | None = ()
     """Share accepted of the verifications that reached the position; index 0 is the first."""
     by_drafter: tuple[DrafterFigures, ...] = ()
     """In the order of their first draft."""
     num_steps: int = 0
     num_drafted: int | None = 0
     num_verified: int | None = 0
-    num_accepted: int = 0
-    draft_ms: float = 0.0
-    verify_ms: float = 0.0
-    overhead_ms: float = 0.0
+    num_accepted: int | None = 0
+    draft_ms: float | None = 0.0
+    verify_ms: float | None = 0.0
+    overhead_ms: float | None = 0.0
 
 
 @dataclass(slots=True)
@@ -61,21 +64,22 @@ class Tally:
     num_steps: int = 0
     num_drafted: int | None = 0
     num_verified: int | None = 0
-    num_accepted: int = 0
-    draft_ms: float = 0.0
-    verify_ms: float = 0.0
-    overhead_ms: float = 0.0
+    num_accepted: int | None = 0
+    draft_ms: float | None = 0.0
+    verify_ms: float | None = 0.0
+    overhead_ms: float | None = 0.0
     _first_ms: float | None = None
     _last_ms: float = 0.0
+    _positions_told: bool = True
     _reached: list[int] = field(default_factory=list[int])
     _accepted: list[int] = field(default_factory=list[int])
     _by_drafter: dict[str, DrafterFigures] = field(default_factory=dict[str, DrafterFigures])
 
     def add(self, step: Step) -> None:
         """Count one step; a step that emits nothing counts its times alone."""
-        self.draft_ms += step.draft_ms
-        self.verify_ms += step.verify_ms
-        self.overhead_ms += step.overhead_ms
+        self.draft_ms = plus(self.draft_ms, step.draft_ms)
+        self.verify_ms = plus(self.verify_ms, step.verify_ms)
+        self.overhead_ms = plus(self.overhead_ms, step.overhead_ms)
         if not step.tokens:
             return
         if self._first_ms is None:
@@ -83,14 +87,18 @@ class Tally:
         self._last_ms = step.t_ms
         self.num_tokens += len(step.tokens)
         self.num_steps += 1
-        self.num_drafted = _plus(self.num_drafted, step.num_drafted)
-        self.num_verified = _plus(self.num_verified, step.num_verified)
-        self.num_accepted += step.num_accepted
-        self._count_positions(step.num_reached, step.num_accepted)
-        if step.drafter and step.num_verified:
-            self._count_drafter(step.drafter, step.num_verified, step.num_accepted)
+        accepted = step.num_accepted
+        self.num_drafted = plus(self.num_drafted, step.num_drafted)
+        self.num_verified = plus(self.num_verified, step.num_verified)
+        self.num_accepted = plus(self.num_accepted, accepted)
+        self._count_positions(step.num_reached, accepted)
+        if step.drafter and step.num_verified and accepted is not None:
+            self._count_drafter(step.drafter, step.num_verified, accepted)
 
-    def _count_positions(self, num_reached: int, num_accepted: int) -> None:
+    def _count_positions(self, num_reached: int | None, num_accepted: int | None) -> None:
+        if num_reached is None or num_accepted is None:
+            self._positions_told = False
+            return
         while len(self._reached) < num_reached:
             self._reached.append(0)
             self._accepted.append(0)
@@ -112,15 +120,16 @@ class Tally:
         first_ms = self._first_ms
         elapsed_ms = 0.0 if first_ms is None else self._last_ms - first_ms
         later = self.num_tokens - 1
+        positions = zip(self._accepted, self._reached, strict=True)
         return Figures(
             num_tokens=self.num_tokens,
             rate_tok_s=1000 * later / elapsed_ms if elapsed_ms > 0 else None,
             first_token_s=None if first_ms is None else first_ms / 1000,
             tokens_per_step=self.num_tokens / self.num_steps if self.num_steps else None,
-            acceptance=self.num_accepted / self.num_verified if self.num_verified else None,
-            by_position=tuple(
-                hits / seen for hits, seen in zip(self._accepted, self._reached, strict=True)
-            ),
+            acceptance=share(self.num_accepted, self.num_verified),
+            by_position=tuple(hits / seen for hits, seen in positions)
+            if self._positions_told
+            else None,
             by_drafter=tuple(self._by_drafter.values()),
             num_steps=self.num_steps,
             num_drafted=self.num_drafted,
@@ -132,7 +141,8 @@ class Tally:
         )
 
     def settled(self, ended: Ended) -> Figures:
-        """The figures of a whole answer: the engine's own where it reports them."""
+        """The figures of a whole answer: the engine's own where it reports them, which may be more
+        than it told of its steps."""
         counted = self.figures()
         metrics = ended.metrics
         if metrics is None:
@@ -145,6 +155,12 @@ class Tally:
             tokens_per_step=metrics.tokens_per_step,
             acceptance=metrics.acceptance_rate,
             by_position=metrics.acceptance_by_position,
+            num_drafted=metrics.num_draft_tokens,
+            num_verified=metrics.num_verified_tokens,
+            num_accepted=metrics.num_accepted_tokens,
+            draft_ms=metrics.draft_ms,
+            verify_ms=metrics.verify_ms,
+            overhead_ms=metrics.overhead_ms,
         )
 
 
@@ -156,9 +172,18 @@ class Answer:
     figures: Figures
 
 
-def _plus(total: int | None, more: int | None) -> int | None:
+@overload
+def plus(total: int | None, more: int | None) -> int | None: ...
+@overload
+def plus(total: float | None, more: float | None) -> float | None: ...
+def plus(total: float | None, more: float | None) -> float | None:
     """What one step does not tell is not known of the answer either."""
     return None if total is None or more is None else total + more
+
+
+def share(part: int | None, whole: int | None) -> float | None:
+    """``part / whole``; None where one of them is not known or there is no whole."""
+    return part / whole if whole and part is not None else None
 
 
 def count(number: int, noun: str) -> str:

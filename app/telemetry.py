@@ -14,7 +14,7 @@ from time import perf_counter
 
 from PySide6.QtCore import QObject, Signal
 
-from app.figures import Figures, Tally
+from app.figures import Figures, Tally, plus, share
 from app.pulse import Pulse
 from app.wire import Ended, Step
 
@@ -66,8 +66,8 @@ class Curve:
 class _Recent:
     x: float
     num_tokens: int
-    num_verified: int
-    num_accepted: int
+    num_verified: int | None
+    num_accepted: int | None
 
 
 class Telemetry(QObject):
@@ -128,7 +128,7 @@ class Telemetry(QObject):
         if not step.tokens:
             return
         x = self._start + step.t_ms / 1000
-        self._recent.append(_Recent(x, len(step.tokens), step.num_verified or 0, step.num_accepted))
+        self._recent.append(_Recent(x, len(step.tokens), step.num_verified, step.num_accepted))
         self._extend_rate(x)
         self._extend_acceptance(x)
 
@@ -152,9 +152,15 @@ class Telemetry(QObject):
             return
         self.latest_tokens_per_step = sum(step.num_tokens for step in last) / len(last)
         self.tokens_per_step.add(x, self.latest_tokens_per_step)
-        verified = sum(step.num_verified for step in last)
-        if verified:
-            self.latest_acceptance = sum(step.num_accepted for step in last) / verified
+        verified: int | None = 0
+        accepted: int | None = 0
+        for step in last:
+            verified = plus(verified, step.num_verified)
+            accepted = plus(accepted, step.num_accepted)
+        if verified == 0:
+            return  # the last share still stands
+        self.latest_acceptance = share(accepted, verified)
+        if self.latest_acceptance is not None:
             self.acceptance.add(x, 100 * self.latest_acceptance)
 
     def end(self, ended: Ended | None = None) -> None:

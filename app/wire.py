@@ -14,6 +14,10 @@ from typing import cast
 
 Json = Mapping[str, object]
 
+_NO_DRAFTER = "none"
+_GENAI = ("genai", "genai-stateful")
+"""Backends that are OpenVINO GenAI's: told of no wishes, and telling less of their steps."""
+
 
 class EngineState(StrEnum):
     """How far the engine is with its model, in the engine's own words."""
@@ -74,8 +78,21 @@ class PlanReport:
     is_auto_drafter: bool = False
 
     @property
+    def fixed_speculation(self) -> bool | None:
+        """Whether every answer is drafted, or none; None where a request may wish.
+
+        Nothing drafts without a drafter, and OpenVINO GenAI drafts at every step once it has one:
+        the engine refuses a wish for anything else.
+        """
+        if self.drafter == _NO_DRAFTER:
+            return False
+        return True if self.backend in _GENAI else None
+
+    @property
     def speculates(self) -> bool | None:
         """Whether answers are drafted by default; None where the engine does not say."""
+        if self.fixed_speculation is not None:
+            return self.fixed_speculation
         return None if self.speculation is None else self.speculation is not Speculation.OFF
 
 
@@ -101,7 +118,8 @@ class StatusReport:
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One emitted token. ``depth`` is its place in the draft, 0 where it was not drafted."""
+    """One emitted token. ``depth`` is its place in the draft, 0 where it was not drafted or that is
+    not told."""
 
     text: str
     origin: Origin | None
@@ -113,6 +131,7 @@ class Step:
     """One forward pass of the target. ``t_ms`` counts from the engine's receipt of the request.
 
     ``num_reached`` are the depths at which a drafted token was compared with the target's own.
+    None: not told.
     """
 
     t_ms: float
@@ -120,27 +139,35 @@ class Step:
     tokens: tuple[Token, ...]
     num_drafted: int | None
     num_verified: int | None
-    num_reached: int
-    draft_ms: float
-    verify_ms: float
-    overhead_ms: float
+    num_reached: int | None
+    draft_ms: float | None
+    verify_ms: float | None
+    overhead_ms: float | None
 
     @property
-    def num_accepted(self) -> int:
-        """Emitted tokens that had been drafted."""
+    def num_accepted(self) -> int | None:
+        """Emitted tokens that had been drafted; None where one of them may have been."""
+        if any(token.origin is None for token in self.tokens):
+            return None
         return sum(token.origin is Origin.ACCEPTED for token in self.tokens)
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """The engine's own figures for a finished answer."""
+    """The engine's own figures for a finished answer. None: not told."""
 
     num_generated_tokens: int
     ttft_ms: float | None
     throughput_tok_s: float | None
     tokens_per_step: float | None
     acceptance_rate: float | None
-    acceptance_by_position: tuple[float, ...] = ()
+    acceptance_by_position: tuple[float, ...] | None = None
+    num_draft_tokens: int | None = None
+    num_verified_tokens: int | None = None
+    num_accepted_tokens: int | None = None
+    draft_ms: float | None = None
+    verify_ms: float | None = None
+    overhead_ms: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +222,7 @@ class ChatRequest:
         """The body of ``POST /v1/chat/completions`` for an engine that runs ``model`` by ``plan``.
 
         The plan's own way is not asked for: "adaptive" would overrule an engine that was started
-        with a fixed length.
+        with a fixed length. Nor is another way than one that is fixed, which would be refused.
         """
         body: dict[str, object | None] = {
             "model": model,
@@ -210,7 +237,9 @@ class ChatRequest:
 
 
 def _asked_speculation(wanted: bool | None, plan: PlanReport | None) -> str | None:
-    if wanted is None or (plan and plan.speculates == wanted):
+    if wanted is None:
+        return None
+    if plan and (plan.fixed_speculation is not None or plan.speculates == wanted):
         return None
     return (Speculation.ADAPTIVE if wanted else Speculation.OFF).value
 
@@ -242,8 +271,13 @@ def _number(value: object) -> float | None:
     return float(value)
 
 
+def _whole(value: object) -> int | None:
+    number = _number(value)
+    return None if number is None else int(number)
+
+
 def _count(value: object) -> int:
-    return int(_number(value) or 0)
+    return _whole(value) or 0
 
 
 def parse_fault(value: object) -> Fault | None:
@@ -305,10 +339,10 @@ def _step(value: object) -> Step | None:
         tokens=tuple(_token(token) for token in _items(step.get("emitted"))),
         num_drafted=_length(_object(step.get("draft")).get("tokens")),
         num_verified=_length(step.get("verified")),
-        num_reached=_count(step.get("num_reached")),
-        draft_ms=_number(step.get("draft_ms")) or 0.0,
-        verify_ms=_number(step.get("verify_ms")) or 0.0,
-        overhead_ms=_number(step.get("overhead_ms")) or 0.0,
+        num_reached=_whole(step.get("num_reached")),
+        draft_ms=_number(step.get("draft_ms")),
+        verify_ms=_number(step.get("verify_ms")),
+        overhead_ms=_number(step.get("overhead_ms")),
     )
 
 
@@ -322,10 +356,18 @@ def _metrics(value: object) -> Metrics | None:
         throughput_tok_s=_number(metrics.get("throughput_tok_s")),
         tokens_per_step=_number(metrics.get("tokens_per_step")),
         acceptance_rate=_number(metrics.get("acceptance_rate")),
-        acceptance_by_position=tuple(
-            _number(share) or 0.0 for share in _items(metrics.get("acceptance_by_position"))
-        ),
+        acceptance_by_position=_shares(metrics.get("acceptance_by_position")),
+        num_draft_tokens=_whole(metrics.get("num_draft_tokens")),
+        num_verified_tokens=_whole(metrics.get("num_verified_tokens")),
+        num_accepted_tokens=_whole(metrics.get("num_accepted_tokens")),
+        draft_ms=_number(metrics.get("draft_ms")),
+        verify_ms=_number(metrics.get("verify_ms")),
+        overhead_ms=_number(metrics.get("overhead_ms")),
     )
+
+
+def _shares(value: object) -> tuple[float, ...] | None:
+    return None if value is None else tuple(_number(share) or 0.0 for share in _items(value))
 
 
 def parse_chunk(chunk: Json) -> Delta | Ended | None:

@@ -15,6 +15,7 @@ _LABEL_PX = 20
 _VALUE_PX = 40
 _MAX_ROWS = 5
 _STRIP_PX = 10
+_PIECES = ("draft", "verify", "own")
 
 
 class PositionBars(QWidget):
@@ -23,17 +24,17 @@ class PositionBars(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._shares: tuple[float, ...] = ()
+        self._shares: tuple[float, ...] | None = ()
         self.setFont(figure_font(SMALL_PX))
         self.setAccessibleName("Share of draft tokens accepted, by position")
         theme.changed.connect(self.update)
 
-    def show_shares(self, shares: tuple[float, ...]) -> None:
-        """``shares[0]`` belongs to the first drafted token."""
+    def show_shares(self, shares: tuple[float, ...] | None) -> None:
+        """``shares[0]`` belongs to the first drafted token; None: not known."""
         if shares != self._shares:
             self._shares = shares
-            said = ", ".join(f"{place + 1}: {share:.0%}" for place, share in enumerate(shares))
-            self.setAccessibleDescription(said)
+            parts = (f"{place + 1}: {share:.0%}" for place, share in enumerate(shares or ()))
+            self.setAccessibleDescription("not known" if shares is None else ", ".join(parts))
             self.update()
 
     def sizeHint(self) -> QSize:
@@ -52,7 +53,9 @@ class PositionBars(QWidget):
         if not self._shares:
             painter.setPen(QColor(colours.soft))
             top = QRectF(0, 0, self.width(), _ROW_PX)
-            painter.drawText(top, Qt.AlignmentFlag.AlignVCenter, "Nothing drafted.")
+            said = "–" if self._shares is None else "Nothing drafted."
+            painter.drawText(top, Qt.AlignmentFlag.AlignVCenter, said)
+            return
         for row, share in enumerate(self._shares[:_MAX_ROWS]):
             self._paint_row(painter, row, share)
 
@@ -82,12 +85,17 @@ class PositionBars(QWidget):
 
 
 class TimeStrip(QWidget):
-    """Drafting, verifying and everything else, as shares of an answer's time, with a legend."""
+    """Drafting, verifying and everything else, as shares of an answer's time, with a legend.
+
+    Of a whole that is not known there are no shares.
+    """
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._times = (0.0, 0.0, 0.0)
+        self._times: tuple[float | None, ...] = (0.0,) * len(_PIECES)
+        self._shares: tuple[float, ...] = ()
+        self._legend: tuple[str, ...] = _PIECES
         self.setFont(figure_font(SMALL_PX))
         self.setAccessibleName("Where the time went")
         theme.changed.connect(self.update)
@@ -95,9 +103,18 @@ class TimeStrip(QWidget):
     def show_figures(self, figures: Figures) -> None:
         """Take the times of an answer."""
         times = (figures.draft_ms, figures.verify_ms, figures.overhead_ms)
-        if times != self._times:
-            self._times = times
-            self.update()
+        if times == self._times:
+            return
+        self._times = times
+        known = [time_ms for time_ms in times if time_ms is not None]
+        total = sum(known) if len(known) == len(times) else 0.0
+        self._shares = tuple(time_ms / total for time_ms in known) if total else ()
+        words = tuple(f"{share:.0%}" for share in self._shares)
+        if None in times:
+            words = ("–",) * len(times)
+        self._legend = tuple(map(" ".join, zip(_PIECES, words, strict=True))) if words else _PIECES
+        self.setAccessibleDescription(", ".join(self._legend))
+        self.update()
 
     def sizeHint(self) -> QSize:
         """The strip and its legend."""
@@ -112,37 +129,29 @@ class TimeStrip(QWidget):
         colours = self._theme.colours
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        total = sum(self._times)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(colours.raised))
         strip = QRectF(0, 0, self.width(), _STRIP_PX)
         painter.drawRoundedRect(strip, 3, 3)
-        pieces = (
-            ("draft", colours.draft, self._times[0]),
-            ("verify", colours.verify, self._times[1]),
-            ("own", colours.own, self._times[2]),
-        )
+        hues = (colours.draft, colours.verify, colours.own)
         left = 0.0
-        for _name, colour, time_ms in pieces:
-            width = self.width() * time_ms / total if total else 0.0
+        for colour, share in zip(hues, self._shares, strict=False):
+            width = self.width() * share
             if width >= 1:
                 painter.setBrush(QColor(colour))
                 painter.drawRoundedRect(QRectF(left, 0, max(1.0, width - 1), _STRIP_PX), 3, 3)
             left += width
-        self._paint_legend(painter, pieces, total)
+        self._paint_legend(painter, hues)
 
-    def _paint_legend(
-        self, painter: QPainter, pieces: tuple[tuple[str, str, float], ...], total: float
-    ) -> None:
+    def _paint_legend(self, painter: QPainter, hues: tuple[str, ...]) -> None:
         height = self.fontMetrics().height()
         top = _STRIP_PX + 8
-        column = self.width() / len(pieces)
-        for place, (name, colour, time_ms) in enumerate(pieces):
+        column = self.width() / len(hues)
+        for place, (words, colour) in enumerate(zip(self._legend, hues, strict=True)):
             left = place * column
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(QColor(colour))
             painter.drawRoundedRect(QRectF(left, top + (height - 8) / 2, 8, 8), 2, 2)
             painter.setPen(QColor(self._theme.colours.soft))
-            share = f" {time_ms / total:.0%}" if total else ""
-            words = QRectF(left + 14, top, column - 14, height)
-            painter.drawText(words, Qt.AlignmentFlag.AlignVCenter, f"{name}{share}")
+            room = QRectF(left + 14, top, column - 14, height)
+            painter.drawText(room, Qt.AlignmentFlag.AlignVCenter, words)

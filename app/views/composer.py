@@ -22,6 +22,10 @@ from app.views.switch import Switch
 
 _MAX_LINES = 8
 _ENTER = (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+_SWITCH_TIP = (
+    "Let a drafter propose tokens for the next answer. It changes the speed, never the words. "
+    "(Ctrl+Shift+S)"
+)
 _NEW_LINE = Qt.KeyboardModifier.ShiftModifier | Qt.KeyboardModifier.AltModifier
 
 
@@ -94,10 +98,7 @@ class Composer(QFrame):
         self._is_busy = False
         self.edit = MessageEdit(self)
         self.switch = Switch(theme, "Speculation", self)
-        self.switch.setToolTip(
-            "Let a drafter propose tokens for the next answer. It changes the speed, "
-            "never the words. (Ctrl+Shift+S)"
-        )
+        self.switch.setToolTip(_SWITCH_TIP)
         self.button = QToolButton(self)
         self.button.setObjectName("send")
         self.button.setFixedSize(32, 32)
@@ -126,6 +127,12 @@ class Composer(QFrame):
         """While an answer is made the button stops it."""
         self._is_busy = busy
         self._refresh()
+
+    def fix_switch(self, reason: str) -> None:
+        """Hold the switch where it stands and say why; an empty ``reason`` frees it."""
+        self.switch.setEnabled(not reason)
+        self.switch.setToolTip(reason or _SWITCH_TIP)
+        self.switch.setAccessibleDescription(reason)
 
     def set_text(self, text: str) -> None:
         """Put ``text`` into the field, the cursor behind it."""

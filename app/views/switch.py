@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractButton, QWidget
 
@@ -12,6 +12,7 @@ _TRACK_WIDTH = 32
 _TRACK_HEIGHT = 18
 _GAP = 8
 _MARGIN = 4
+_DISABLED_OPACITY = 0.5
 
 
 class Switch(QAbstractButton):
@@ -35,10 +36,18 @@ class Switch(QAbstractButton):
         height = max(_TRACK_HEIGHT, metrics.height())
         return QSize(_TRACK_WIDTH + _GAP + words + 2 * _MARGIN + 2, height + 2 * _MARGIN)
 
+    def changeEvent(self, event: QEvent) -> None:
+        """The hand points only at what can be pressed."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.EnabledChange:
+            shapes = Qt.CursorShape
+            self.setCursor(shapes.PointingHandCursor if self.isEnabled() else shapes.ArrowCursor)
+
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Track, knob, words, focus ring."""
+        """Track, knob, words, focus ring; pale where it cannot be pressed."""
         colours = self._theme.colours
         painter = QPainter(self)
+        painter.setOpacity(1.0 if self.isEnabled() else _DISABLED_OPACITY)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         top = (self.height() - _TRACK_HEIGHT) / 2
         track = QRectF(_MARGIN, top, _TRACK_WIDTH, _TRACK_HEIGHT)

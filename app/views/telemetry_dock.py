@@ -216,7 +216,7 @@ class TelemetryDock(QDockWidget):
             f"{figures.num_steps:,}",
             number_text(figures.num_drafted),
             number_text(figures.num_verified),
-            f"{figures.num_accepted:,}",
+            number_text(figures.num_accepted),
         )
         for value, text in zip(self._values, texts, strict=True):
             value.setText(text)

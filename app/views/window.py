@@ -62,6 +62,7 @@ class Window(QMainWindow):
         self._bind_engine()
         self._add_shortcuts()
         self.composer.switch.setChecked(chat.speculation)
+        self.composer.fix_switch(chat.fixed_speculation)
         self.words.refresh()
 
     def _arrange(self) -> None:
@@ -91,6 +92,7 @@ class Window(QMainWindow):
         chat.cleared.connect(self.chat.clear)
         chat.busy_changed.connect(self.composer.set_busy)
         chat.speculation_changed.connect(self.composer.switch.setChecked)
+        chat.speculation_fixed.connect(self.composer.fix_switch)
         self.composer.submitted.connect(chat.send)
         self.composer.stop_requested.connect(chat.stop)
         self.composer.switch.toggled.connect(chat.set_speculation)
@@ -112,7 +114,7 @@ class Window(QMainWindow):
             ("Esc", self._chat.stop),
             ("Ctrl+.", self._chat.stop),
             ("Ctrl+T", self.bar.telemetry.toggle),
-            ("Ctrl+Shift+S", self.composer.switch.toggle),
+            ("Ctrl+Shift+S", self.composer.switch.click),
             ("Ctrl+End", self.chat.follow),
             ("Ctrl+Q", self.close),
         ):

@@ -64,6 +64,9 @@ class Script:
     fails_to_load: bool = False
     ignores_end_of_input: bool = False
     speculation: str = "adaptive"
+    drafter: str = "suffix+prompt_lookup"
+    is_genai: bool = False
+    """Plays OpenVINO GenAI: answers in one way, and leaves blanks."""
     asked: list[dict[str, Any]] = field(default_factory=list)
     cancelled: int = 0
 
@@ -126,7 +129,7 @@ class Server:
             }
             if ready
             else None,
-            "plan": _plan(self._script.speculation) if ready else None,
+            "plan": _plan(self._script) if ready else None,
             "engine": None,
         }
 
@@ -137,6 +140,10 @@ class Server:
             said = "The prompt has 9000 tokens; the model's context holds 8192. Begin a new chat."
             await self._send(writer, 400, _error(said, "context_length_exceeded"))
             return
+        if "speculation" in body and (self._script.is_genai or self._script.drafter == "none"):
+            said = "Backend 'genai' cannot honour 'speculation': leave it unset."
+            await self._send(writer, 400, _error(said, "unsupported_option"))
+            return
         writer.write(
             b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n"
         )
@@ -144,6 +151,7 @@ class Server:
         if "long" in question:
             answer = "\n".join([CODE, STORY] * 12)
         speculation = body.get("speculation", self._script.speculation) != "off"
+        speculation = speculation and self._script.drafter != "none"
         for number, chunk in enumerate(self._chunks(answer, speculation)):
             if number == 4 and "stall" in question:
                 await self._hang(writer)
@@ -182,14 +190,18 @@ class Server:
             piece = tokens[at : at + accepted + 1]
             accepted_by_step.append(accepted)
             drafted_by = drafter if speculation else None
-            yield _chunk("".join(piece), _step(t_ms, piece, accepted, drafted_by))
+            step = _step(t_ms, piece, accepted, drafted_by)
+            yield _chunk("".join(piece), _blanked(step) if self._script.is_genai else step)
             at += len(piece)
             t_ms += step_ms
         chunk = _chunk("", None)
         chunk["choices"][0]["finish_reason"] = "stop"
+        metrics = _metrics(len(tokens), accepted_by_step, t_ms - step_ms, speculation)
+        if self._script.is_genai:
+            metrics |= dict.fromkeys(_UNTOLD if speculation else ("overhead_ms",))
         chunk["paceline"] = {
-            "metrics": _metrics(len(tokens), accepted_by_step, t_ms - step_ms, speculation),
-            "plan": _plan(self._script.speculation),
+            "metrics": metrics,
+            "plan": _plan(self._script),
             "notes": [],
         }
         yield chunk
@@ -210,13 +222,13 @@ def _error(message: str, code: str) -> dict[str, Any]:
     }
 
 
-def _plan(speculation: str) -> dict[str, Any]:
+def _plan(script: Script) -> dict[str, Any]:
     return {
-        "backend": "paged",
+        "backend": "genai" if script.is_genai else "paged",
         "device": "CPU",
-        "drafter": "suffix+prompt_lookup",
-        "is_auto_drafter": True,
-        "speculation": speculation,
+        "drafter": script.drafter,
+        "is_auto_drafter": script.drafter == Script.drafter,
+        "speculation": script.speculation,
         "cache_precision": "f16",
         "reasons": ["Prompt lookup needs no second model."],
     }
@@ -271,6 +283,30 @@ def _step(t_ms: float, piece: list[str], accepted: int, drafter: str | None) -> 
     }
 
 
+_UNTOLD = (
+    "num_draft_tokens",
+    "num_verified_tokens",
+    "num_accepted_tokens",
+    "acceptance_rate",
+    "acceptance_by_position",
+    "draft_ms",
+    "overhead_ms",
+)
+"""Figures of a drafted answer that OpenVINO GenAI leaves blank."""
+
+
+def _blanked(step: dict[str, Any]) -> dict[str, Any]:
+    """What OpenVINO GenAI tells of ``step``."""
+    for token in step["emitted"]:
+        token |= dict.fromkeys(("logprob", "prob", "entropy"))
+        if token["origin"] == "recovered":
+            token["origin"] = None
+    step |= dict.fromkeys(("verify_ms", "overhead_ms"))
+    if step["drafter"]:
+        step |= dict.fromkeys(("draft", "verified", "chosen_length", "num_reached", "draft_ms"))
+    return step
+
+
 def _metrics(
     num_tokens: int, accepted: list[int], last_ms: float, speculation: bool
 ) -> dict[str, Any]:
@@ -293,9 +329,9 @@ def _metrics(
         "acceptance_rate": sum(accepted) / num_verified if speculation else None,
         "tokens_per_step": num_tokens / len(accepted),
         "acceptance_by_position": shares,
-        "draft_ms": 1.0,
-        "verify_ms": 9.0,
-        "overhead_ms": 1.0,
+        "draft_ms": 0.1 * len(accepted) if speculation else 0.0,
+        "verify_ms": 9.0 * len(accepted),
+        "overhead_ms": 0.6 * len(accepted),
     }
 
 
@@ -320,6 +356,8 @@ async def main() -> None:
     options.add_argument("--exit-code", type=int)
     options.add_argument("--stubborn", action="store_true")
     options.add_argument("--speculation", default="adaptive")
+    options.add_argument("--drafter", default=Script.drafter)
+    options.add_argument("--genai", action="store_true")
     options.add_argument("--other-key", action="store_true")
     chosen = options.parse_args()
     if chosen.exit_code is not None:
@@ -331,7 +369,11 @@ async def main() -> None:
         chosen.fail_load,
         chosen.stubborn,
         chosen.speculation,
+        chosen.drafter,
+        chosen.genai,
     )
+    if script.is_genai:
+        script.speculation = "off" if script.drafter == "none" else "static"
     key = "another" if chosen.other_key else os.environ.get("PACELINE_API_KEY", "")
     port = await Server(script, key).start()
     sys.stdout.write(json.dumps({"port": port, "pid": os.getpid(), "version": "0.0"}) + "\n")

@@ -125,6 +125,68 @@ def test_a_fixed_draft_length_of_the_engine_is_not_overruled(
     run(story())
 
 
+@pytest.mark.parametrize(
+    ("options", "stands"),
+    [
+        (("--drafter", "none"), False),
+        (("--genai", "--drafter", "none"), False),
+        (("--genai", "--drafter", "prompt_lookup"), True),
+    ],
+)
+def test_an_engine_with_one_way_only_is_never_sent_a_wish(
+    run: Run, open_session: OpenSession, options: tuple[str, ...], stands: bool
+) -> None:
+    async def story() -> None:
+        session = open_session(*options, "--pace-ms", "1", "--load-s", "0.3")
+        chat = session.chat
+        chat.set_speculation(not stands)  # before the plan is known
+        chat.send("a story")
+        await until(lambda: not chat.is_busy)
+        assert chat.speculation is stands
+        chat.set_speculation(not stands)
+        assert chat.speculation is stands
+        chat.send("a story")
+        await until(lambda: not chat.is_busy)
+        bodies = (await asked(session))["asked"]
+        assert [body.get("speculation") for body in bodies] == [None, None]
+        answers = chat.messages[1::2]
+        assert all(answer.progress is Progress.DONE for answer in answers)
+        assert all(answer.settings.speculation is stands for answer in answers)
+
+    run(story())
+
+
+def test_an_engine_with_one_way_only_is_asked_once_and_the_comparison_says_why(
+    run: Run, open_session: OpenSession
+) -> None:
+    async def story() -> None:
+        session = open_session("--genai", "--drafter", "none", "--pace-ms", "1")
+        chat = session.chat
+        chat.compare("a story")
+        await until(lambda: not chat.is_busy)
+        _question, answer = chat.messages
+        assert answer.settings.speculation is False
+        assert answer.notes == ("Speculation is off: the engine was started without a drafter.",)
+        assert len((await asked(session))["asked"]) == 1
+
+    run(story())
+
+
+def test_the_line_of_an_answer_leaves_out_what_the_engine_does_not_tell(
+    run: Run, open_session: OpenSession
+) -> None:
+    async def story() -> None:
+        chat = open_session("--genai", "--drafter", "prompt_lookup", "--pace-ms", "1").chat
+        chat.send("a story")
+        await until(lambda: not chat.is_busy)
+        assert chat.messages[-1].line.endswith("tokens/step")
+        figures = chat.messages[-1].figures
+        assert figures is not None
+        assert figures.num_accepted is figures.by_position is figures.overhead_ms is None
+
+    run(story())
+
+
 def test_a_stumble_of_the_windows_own_ends_the_answer(
     run: Run, open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

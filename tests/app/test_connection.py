@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from app.client import EngineClient  # the first import is slow: not within a test
 from app.connection import EngineConnection, EngineSituation, Phase
-from app.engine_words import bar_text, drafter_text, notice
-from app.wire import EngineError, PlanReport
+from app.engine_words import bar_text, drafter_text, fixed_speculation_text, notice
+from app.wire import EngineError, PlanReport, Speculation
 from tests.app.conftest import Run, until
 
 Connect = Callable[..., EngineConnection]
@@ -56,6 +57,19 @@ def test_says_what_is_being_done_and_for_how_long(run: Run, connect: Connect) ->
         assert "Prompt lookup needs no second model." in text.reasons
 
     run(story())
+
+
+def test_a_plan_without_a_drafter_says_that_speculation_is_off() -> None:
+    plan = PlanReport("paged", "CPU", "none", "f16", speculation=Speculation.ADAPTIVE)
+    situation = EngineSituation(Phase.READY, "", 0.0, plan=plan)
+    text = bar_text(situation, 0.0)
+    assert text.detail == "CPU · no drafter"
+    assert "Speculation: off" in text.reasons
+    assert fixed_speculation_text(plan).startswith("Speculation is off")
+    assert fixed_speculation_text(None) == ""
+    assert fixed_speculation_text(replace(plan, drafter="suffix")) == ""
+    theirs = replace(plan, backend="genai", drafter="prompt_lookup")
+    assert fixed_speculation_text(theirs).startswith("Speculation stays on")
 
 
 def test_gives_up_after_the_last_pause_and_shows_the_last_lines(run: Run, connect: Connect) -> None:

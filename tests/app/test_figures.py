@@ -14,6 +14,7 @@ from app.figures import (
     answer_line,
     comparison_text,
     number_text,
+    share,
 )
 from app.wire import Ended, Metrics, Origin, Step, Token
 
@@ -24,6 +25,12 @@ def a_step(t_ms: float, accepted: int, verified: int, drafter: str | None = None
     tokens.append(Token("y", Origin.RECOVERED if verified else Origin.PLAIN, 0))
     reached = min(accepted + 1, verified)
     return Step(t_ms, drafter, tuple(tokens), verified, verified, reached, 0.5, 8.0, 1.0)
+
+
+def a_blank_step(t_ms: float, accepted: int) -> Step:
+    """A step of which its engine tells what came out, and how much of that was accepted."""
+    tokens = [Token("x", Origin.ACCEPTED, place + 1) for place in range(accepted)]
+    return Step(t_ms, "theirs", (*tokens, Token("y", None, 0)), *(None,) * 6)
 
 
 def test_counts_a_stopped_answer_from_its_steps() -> None:
@@ -109,10 +116,41 @@ def test_a_comparison_names_the_factor_and_whether_the_answers_agree() -> None:
 
 def test_what_a_step_does_not_tell_stays_blank_in_the_answers_figures() -> None:
     tally = Tally()
-    tally.add(a_step(100, 0, 0))
-    tally.add(replace(a_step(200, 2, 3), num_drafted=None, num_verified=None, drafter="theirs"))
+    for step in (a_step(100, 0, 0), a_blank_step(200, 2), a_step(300, 1, 3, "ours")):
+        tally.add(step)
     figures = tally.figures()
-    assert figures.num_drafted is figures.num_verified is figures.acceptance is None
-    assert not figures.by_drafter
-    assert number_text(figures.num_drafted) == "–"
+    assert figures.num_drafted is figures.num_verified is figures.num_accepted is None
+    assert figures.draft_ms is figures.verify_ms is figures.overhead_ms is None
+    assert figures.acceptance is figures.by_position is None
+    assert figures.by_drafter == (DrafterFigures("ours", 1, 3, 1),)
+    assert (figures.num_tokens, figures.num_steps, figures.rate_tok_s) == (6, 3, 25.0)
+    assert answer_line(figures, speculation=True) == (
+        "6 tokens · 25 tok/s · first 0.10 s · 2.0 tokens/step"
+    )
+
+
+def test_one_kind_of_blank_leaves_the_others_counted() -> None:
+    tally = Tally()
+    tally.add(replace(a_step(100, 0, 0), verify_ms=None, overhead_ms=None))
+    figures = tally.figures()
+    assert (figures.draft_ms, figures.verify_ms, figures.overhead_ms) == (0.5, None, None)
+    assert (figures.num_drafted, figures.num_verified, figures.num_accepted) == (0, 0, 0)
+    assert figures.by_position == ()
+
+
+def test_totals_that_the_engine_tells_at_the_end_fill_the_blanks_of_its_steps() -> None:
+    tally = Tally()
+    tally.add(a_blank_step(100, 2))
+    told = Metrics(3, 100.0, None, 3.0, 0.5, None, 4, 4, 2, 1.5, 20.0, None)
+    figures = tally.settled(Ended("", None, "stop", told, None))
+    assert (figures.num_drafted, figures.num_verified, figures.num_accepted) == (4, 4, 2)
+    assert (figures.draft_ms, figures.verify_ms, figures.overhead_ms) == (1.5, 20.0, None)
+    assert figures.by_position is None
+    assert answer_line(figures, speculation=True).endswith("3.0 tokens/step · 50% accepted")
+
+
+def test_a_blank_number_is_a_dash_and_has_no_share() -> None:
+    assert number_text(None) == "–"
     assert number_text(1200) == "1,200"
+    assert share(None, 3) is share(1, None) is share(0, 0) is None
+    assert share(0, 3) == 0.0

@@ -10,7 +10,7 @@ from pytestqt.qtbot import QtBot
 
 from app.pulse import Pulse
 from app.telemetry import Curve, Telemetry
-from tests.app.test_figures import a_step
+from tests.app.test_figures import a_blank_step, a_step
 
 
 @pytest.fixture
@@ -38,6 +38,23 @@ def test_acceptance_and_tokens_per_step_roll_with_the_last_steps(telemetry: Tele
     assert telemetry.latest_acceptance == 0.0
     assert telemetry.latest_tokens_per_step == 1.0
     assert max(telemetry.acceptance.y) == 100.0
+    telemetry.end()
+
+
+def test_acceptance_is_blank_as_long_as_one_of_the_last_steps_is(telemetry: Telemetry) -> None:
+    telemetry.begin(speculation=True)
+    for number in range(5):
+        telemetry.add(a_step(100.0 * number, 3, 3))
+    assert telemetry.latest_acceptance == 1.0
+    drawn = len(telemetry.acceptance.x)
+    for number in range(5, 10):
+        telemetry.add(a_blank_step(100.0 * number, 2))
+    assert telemetry.latest_acceptance is None
+    assert len(telemetry.acceptance.x) == drawn
+    assert telemetry.latest_tokens_per_step == pytest.approx((5 * 4 + 5 * 3) / 10)
+    for number in range(10, 42):
+        telemetry.add(a_step(100.0 * number, 0, 1))
+    assert telemetry.latest_acceptance == 0.0
     telemetry.end()
 
 

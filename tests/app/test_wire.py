@@ -73,6 +73,8 @@ def test_reads_the_metrics_of_the_last_chunk() -> None:
     assert ended.metrics.acceptance_rate is None
     assert ended.metrics.acceptance_by_position == (0.9, 0.25)
     assert ended.notes == ("The draft was not used.",)
+    totals = (ended.metrics.num_draft_tokens, ended.metrics.verify_ms, ended.metrics.overhead_ms)
+    assert totals == (None, None, None)
 
 
 def test_a_server_that_reports_no_steps_leaves_them_blank() -> None:
@@ -130,10 +132,43 @@ def test_names_the_speculation_only_where_the_plan_has_it_otherwise(
     assert request.to_json("m", status.plan).get("speculation") == asked
 
 
+@pytest.mark.parametrize(
+    ("plan", "stands"),
+    [
+        ({"backend": "paged", "drafter": "none", "speculation": "adaptive"}, False),
+        ({"backend": "genai", "drafter": "none", "speculation": "off"}, False),
+        ({"backend": "genai", "drafter": "prompt_lookup", "speculation": "static"}, True),
+        ({"backend": "genai-stateful", "drafter": "none", "speculation": "off"}, False),
+    ],
+)
+@pytest.mark.parametrize("wanted", [True, False, None])
+def test_wishes_for_no_speculation_where_the_engine_has_one_way_only(
+    plan: dict[str, str], stands: bool, wanted: bool | None
+) -> None:
+    status = parse_status({"state": "ready", "plan": plan})
+    assert status.plan is not None
+    assert status.plan.speculates is status.plan.fixed_speculation is stands
+    request = ChatRequest((("user", "hi"),), AnswerSettings(speculation=wanted))
+    assert "speculation" not in request.to_json("m", status.plan)
+
+
 def test_nulls_of_a_step_stay_blank() -> None:
-    step = {"draft": None, "verified": None, "emitted": [{"text": "a", "origin": None}]}
+    blanks = ("draft", "verified", "num_reached", "draft_ms", "verify_ms", "overhead_ms")
+    step = {"emitted": [{"text": "a", "origin": None}], **dict.fromkeys(blanks)}
     delta = parse_chunk({"choices": [{"delta": {}}], "paceline": {"step": step}})
     assert isinstance(delta, Delta)
     assert delta.step is not None
     assert delta.step.num_drafted is delta.step.num_verified is None
-    assert delta.step.tokens[0].origin is None
+    assert delta.step.tokens[0].origin is delta.step.num_accepted is None
+    assert delta.step.num_reached is None
+    assert delta.step.draft_ms is delta.step.verify_ms is delta.step.overhead_ms is None
+
+
+def test_a_told_zero_is_no_blank() -> None:
+    step = {"verified": [], "num_reached": 0, "draft_ms": 0.0, "emitted": [{"origin": "plain"}]}
+    delta = parse_chunk({"choices": [{"delta": {}}], "paceline": {"step": step}})
+    assert isinstance(delta, Delta)
+    assert delta.step is not None
+    told = (delta.step.num_verified, delta.step.num_reached, delta.step.num_accepted)
+    assert told == (0, 0, 0)
+    assert delta.step.draft_ms == 0.0

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from time import perf_counter, thread_time
 
 import pytest
 from PySide6.QtCore import QPoint, QPointF, Qt, QTimer
 from PySide6.QtGui import QGuiApplication, QInputMethodEvent
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QAbstractButton, QApplication, QLabel
+from PySide6.QtWidgets import QAbstractButton, QApplication
 from pytestqt.qtbot import QtBot
 
 from app.application import Session
 from app.connection import Phase
-from app.views.drafter_rows import DrafterRows
 from app.views.message_view import MessageView
 from tests.app.conftest import OpenSession, Run, asked, until
 from tests.app.test_engine_process import is_alive
@@ -94,53 +92,6 @@ def test_stop_shows_within_a_tenth_of_a_second(
         assert window.composer.button.accessibleName() == "Send"
         await asyncio.sleep(0.2)
         assert (await asked(session))["cancelled"] == 1
-
-    run(story())
-
-
-def test_the_switch_turns_speculation_off_for_the_next_answer(
-    run: Run, open_session: OpenSession, qtbot: QtBot
-) -> None:
-    async def story() -> None:
-        session = open_session("--pace-ms", "1")
-        switch = session.window.composer.switch
-        assert switch.isChecked()
-        qtbot.mouseClick(switch, Qt.MouseButton.LeftButton)
-        await ask(session, qtbot, "a story")
-        await until(lambda: not session.chat.is_busy)
-        assert (await asked(session))["asked"][0]["speculation"] == "off"
-        assert "speculation off" in last_view(session).line.text()
-
-    run(story())
-
-
-def test_the_switch_starts_where_the_engines_plan_stands(
-    run: Run, open_session: OpenSession
-) -> None:
-    async def story() -> None:
-        session = open_session("--speculation", "off")
-        await session.connection.ready()
-        assert not session.window.composer.switch.isChecked()
-
-    run(story())
-
-
-def test_the_telemetry_tells_the_drafters_apart(
-    run: Run, open_session: OpenSession, qtbot: QtBot
-) -> None:
-    async def story() -> None:
-        session = open_session("--pace-ms", "1")
-        await ask(session, qtbot, "a story")
-        await until(lambda: not session.chat.is_busy)
-        rows = session.window.dock.findChild(DrafterRows)
-        assert rows is not None
-        words = [label.text() for label in rows.findChildren(QLabel)]
-        assert words[0::2] == ["suffix", "prompt lookup"]
-        assert all(re.fullmatch(r"\d+ steps · \d+%", text) for text in words[1::2])
-        session.chat.set_speculation(False)
-        await ask(session, qtbot, "a story")
-        await until(lambda: not session.chat.is_busy)
-        assert not rows.isVisible()
 
     run(story())
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -16,6 +17,7 @@ import jsonschema
 import pytest
 
 from engine.config import (
+    BackendKind,
     CachePrecision,
     EngineConfig,
     SampledRule,
@@ -33,14 +35,17 @@ from tests.schemas import BEGGING, random_schema
 
 MAX_TOKENS = 160
 
+DRAFTERS = ("prompt_lookup", "suffix", "prompt_lookup+suffix")
+
 Wanted = tuple[str, dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def engine(smollm2: Path) -> Iterator[Engine]:
+@contextmanager
+def engine_on(model: Path, backend: BackendKind) -> Iterator[Engine]:
     loaded = load_engine(
         EngineConfig(
-            model=smollm2,
+            model=model,
+            backend=backend,
             cache_precision=CachePrecision.F32,
             inference_precision="f32",
             scheduler=SchedulerConfig(max_num_seqs=8),
@@ -50,10 +55,16 @@ def engine(smollm2: Path) -> Iterator[Engine]:
     loaded.close()
 
 
+@pytest.fixture(scope="module")
+def engine(smollm2: Path) -> Iterator[Engine]:
+    with engine_on(smollm2, BackendKind.PAGED) as loaded:
+        yield loaded
+
+
 def answers(
     engine: Engine, wanted: Sequence[Wanted], speculation: Speculation, **more: Any
 ) -> list[FinishedEvent]:
-    """All at once, as far as the engine lets them; in order."""
+    """All at once, as far as the engine lets them, drafters in turn; answers in order."""
     done: SimpleQueue[tuple[int, FinishedEvent | FailedEvent]] = SimpleQueue()
     for index, (text, options) in enumerate(wanted):
 
@@ -63,7 +74,8 @@ def answers(
 
         prompt = encode_prompt(engine.tokenizer, TextPrompt(text), apply_chat_template=True)
         config = resolve({"max_new_tokens": MAX_TOKENS, **options}, engine.model_defaults)
-        request = GenerationRequest(str(index), prompt, config, speculation, **more)
+        drafter = DRAFTERS[index % len(DRAFTERS)]
+        request = GenerationRequest(str(index), prompt, config, speculation, drafter, **more)
         engine.submit(request, sink)
     ended = dict(done.get(timeout=900) for _ in wanted)
     for event in ended.values():
@@ -106,6 +118,12 @@ def check_schemas(engine: Engine, seeds: range) -> tuple[int, int]:
 def test_a_dozen_random_schemas_are_obeyed_with_drafts_and_without(engine: Engine) -> None:
     accepted, _ = check_schemas(engine, range(12))
     assert accepted > 0
+
+
+def test_schemas_are_obeyed_on_the_stateful_backend(smollm2: Path) -> None:
+    with engine_on(smollm2, BackendKind.STATEFUL) as engine:
+        accepted, _ = check_schemas(engine, range(20, 23))
+        assert accepted > 0
 
 
 @pytest.mark.long

@@ -58,7 +58,7 @@ def fixed_speculation_text(plan: PlanReport | None) -> str:
         return ""
     if plan.fixed_speculation:
         return "Speculation stays on: OpenVINO GenAI drafts at every step once it has a drafter."
-    return "Speculation is off: the engine was started without a drafter."
+    return "Speculation is off: the engine runs without a drafter."
 
 
 def bar_text(situation: EngineSituation, now: float) -> BarText:

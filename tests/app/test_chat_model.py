@@ -166,7 +166,7 @@ def test_an_engine_with_one_way_only_is_asked_once_and_the_comparison_says_why(
         await until(lambda: not chat.is_busy)
         _question, answer = chat.messages
         assert answer.settings.speculation is False
-        assert answer.notes == ("Speculation is off: the engine was started without a drafter.",)
+        assert answer.notes == ("Speculation is off: the engine runs without a drafter.",)
         assert len((await asked(session))["asked"]) == 1
 
     run(story())

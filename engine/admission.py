@@ -49,6 +49,7 @@ class Admission:
         config = request.config
         if not request.prompt_ids:
             raise EmptyPromptError("The prompt is empty: give it some text.", param="prompt")
+        config.require_known_ends(max(self.vocab_size, self.tokenizer.vocab_size))
         max_new_tokens = self._limit(request)
         mode = draft_mode(request, self.plan, self.info_of)
         grammar = self.grammars.compile(config)

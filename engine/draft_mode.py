@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from engine.budget import MAX_DRAFT_TOKENS
 from engine.config import GenerationConfig, SampledRule, Speculation
-from engine.drafters import AUTO, DrafterInfo, owners_of, split_drafters
+from engine.drafters import AUTO, DrafterInfo, drafter_info, owners_of, split_drafters
 from engine.errors import InvalidOptionError, UnsupportedOptionError
 from engine.events import GenerationRequest
 from engine.plan import Plan
@@ -96,8 +96,11 @@ def refuse_options_of_others(config: GenerationConfig, honoured: Iterable[frozen
     default = GenerationConfig()
     for name in sorted(DRAFTER_OPTIONS.difference(*honoured)):
         if getattr(config, name) != getattr(default, name):
-            owners = " or ".join(owners_of(name))
-            remedy = f"use drafter {owners}, or leave it unset" if owners else "leave it unset"
+            owners = [
+                "a draft model" if drafter_info(owner).has_model else f"drafter {owner}"
+                for owner in owners_of(name)
+            ]
+            remedy = f"use {' or '.join(owners)}, or leave it unset" if owners else "leave it unset"
             raise UnsupportedOptionError(
                 f"'{name}' means nothing to the drafter of this request: {remedy}.", param=name
             )

@@ -83,7 +83,7 @@ class UnknownDrafterError(PacelineError):
     """The named drafter does not exist."""
 
     code = "drafter_not_found"
-    http_status = 404
+    http_status = 400
 
 
 class PlanRefusedError(PacelineError):

@@ -1,10 +1,10 @@
 """How one request is to be answered, with the names, defaults and rules of OpenVINO GenAI.
 
-The rules follow ``GenerationConfig::validate`` in OpenVINO GenAI 2026.4. Two things differ. What
-GenAI writes as a special number (-1, ``SIZE_MAX``, 0) is None here. And where GenAI lets a setting
-pass that then has no effect, it is refused here. What depends on the chosen drafter is a second
-check, `engine.draft_mode`; GenAI's fields that nothing here can honour are
-listed in `engine.config.resolve`.
+The rules follow ``GenerationConfig::validate`` in OpenVINO GenAI 2026.4. Three things differ. What
+GenAI writes as a special number (-1, ``SIZE_MAX``, 0) is None here. Where GenAI lets a setting pass
+that then has no effect, it is refused here. And several answers may draft a fixed length. What
+depends on the chosen drafter is a second check, `engine.draft_mode`; GenAI's fields that nothing
+here can honour are listed in `engine.config.resolve`.
 """
 
 from __future__ import annotations
@@ -142,7 +142,8 @@ class GenerationConfig:
         0,
         Option(
             _INTEGER,
-            "Seed of random draws: the same seed gives the same answer.",
+            "Seed of random draws: the same seed gives the same answer (under sampled rule "
+            "'rejection', if the drafts are the same).",
             at_least=0,
             at_most=2**64 - 1,
         ),
@@ -174,7 +175,7 @@ class GenerationConfig:
         None,
         Option(
             _INTEGER,
-            "Longest run of tokens that prompt lookup tries to match; unset means 3.",
+            "Longest run of tokens that prompt lookup tries to match; unset (or 0) means 3.",
             optional=True,
             at_least=1,
             at_most=MAX_NGRAM_SIZE,
@@ -241,6 +242,21 @@ class GenerationConfig:
         self._check_assistant()
         self._check_tree()
         self._check_structure()
+
+    def require_known_ends(self, vocab_size: int) -> None:
+        """Refuse tokens that end the answer and that the model does not have.
+
+        Raises:
+            InvalidOptionError: naming the first one.
+        """
+        unknown = [token for token in sorted(self.end_token_ids) if token >= vocab_size]
+        if unknown:
+            name = "eos_token_id" if unknown[0] == self.eos_token_id else "stop_token_ids"
+            raise InvalidOptionError(
+                f"'{name}' has token id {unknown[0]}, but the ids of this model go from 0 to "
+                f"{vocab_size - 1}.",
+                param=name,
+            )
 
     def limit_new_tokens(self, prompt_len: int, context_len: int) -> int:
         """Most tokens this request may generate after a prompt of ``prompt_len`` tokens.
@@ -316,11 +332,6 @@ class GenerationConfig:
                 "assistant_confidence_threshold",
                 "and 'num_assistant_tokens' exclude each other: set one of them",
             )
-        if (drafts or threshold) and self.num_return_sequences > 1:
-            name = "num_assistant_tokens" if drafts else "assistant_confidence_threshold"
-            raise _contradiction(
-                "num_return_sequences", f"must be 1 when '{name}' is set: leave one of them unset"
-            )
         if self.num_assistant_tokens == 0 and self.max_ngram_size is not None:
             raise _contradiction(
                 "max_ngram_size", "must stay unset when 'num_assistant_tokens' is 0 (no drafts)"
@@ -335,11 +346,11 @@ class GenerationConfig:
             raise _contradiction(
                 "tree_depth", "excludes 'do_sample': set one of them to its default"
             )
-        drafts = self.num_assistant_tokens or 0
-        if drafts < self.tree_depth:
+        drafts = self.num_assistant_tokens
+        if drafts is None or drafts < self.tree_depth:
             raise _contradiction(
                 "num_assistant_tokens",
-                f"({drafts}) must be at least 'tree_depth' ({self.tree_depth})",
+                f"must be set to at least 'tree_depth' ({self.tree_depth}), or leave that one out",
             )
         nodes = self.branching_factor**2 * (self.tree_depth - 1) + self.branching_factor
         if drafts > nodes:

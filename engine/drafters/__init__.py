@@ -56,7 +56,7 @@ def split_drafters(names: str) -> tuple[str, ...]:
 
     Several drafters serve one answer together: at each step the most promising draft is taken.
     """
-    return () if names == NO_DRAFTER else tuple(dict.fromkeys(names.split("+")))
+    return () if names == NO_DRAFTER else tuple({name.strip(): None for name in names.split("+")})
 
 
 def create_drafter(name: str) -> Drafter:

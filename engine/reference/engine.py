@@ -67,7 +67,9 @@ class GenAIEngine:
         self.tokenizer = parts.tokenizer
         self.model_defaults = parts.model_defaults
         self._pipeline = parts.pipeline
-        self._conditions = Conditions(parts.plan, parts.drafter, parts.model.context_length)
+        self._conditions = Conditions(
+            parts.plan, parts.drafter, parts.model.context_length, parts.tokenizer.vocab_size
+        )
         self._drafter = None if parts.drafter is DrafterKind.NONE else parts.plan.drafter
         self._line = Condition()
         self._waiting: deque[_Job] = deque()

@@ -81,6 +81,7 @@ class Conditions:
     plan: Plan
     drafter: DrafterKind
     context_length: int | None
+    vocab_size: int
 
     def terms(self, request: GenerationRequest) -> Terms:
         """Accept the request.
@@ -93,6 +94,7 @@ class Conditions:
         if not request.prompt_ids:
             raise EmptyPromptError("The prompt is empty: give it some text.", param="prompt")
         config = request.config
+        config.require_known_ends(self.vocab_size)
         self._refuse_untold(config)
         if request.sampled_rule is not None and config.do_sample:
             raise self._unsupported("sampled_rule", "OpenVINO GenAI draws by a rule of its own")
@@ -125,7 +127,7 @@ class Conditions:
         if config.logprobs:
             raise self._unsupported("logprobs", "its streamer hands over tokens alone")
         if config.structure is not None:
-            raise self._unsupported(config.structure, "only our own backends draft along with it")
+            raise self._unsupported(config.structure, "only our own backends have it")
 
     def _check_drafting(self, request: GenerationRequest) -> None:
         config, own = request.config, self.plan.drafter
@@ -154,6 +156,6 @@ class Conditions:
     def _unsupported(self, name: str, reason: str) -> UnsupportedOptionError:
         return UnsupportedOptionError(
             f"Backend '{self.plan.backend.value}' cannot honour '{name}' ({reason}): leave it "
-            "unset, or start with another backend or drafter.",
+            "unset, or start with backend paged or stateful.",
             param=name,
         )

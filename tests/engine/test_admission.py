@@ -46,6 +46,8 @@ _DRAFTER = ScriptedDrafter(noisy_copy(TARGET, accuracy=0.5), trees=False)
             InvalidOptionError,
             "contradicts drafter 'none'",
         ),
+        (request(stop_token_ids=[10**9]), InvalidOptionError, "'stop_token_ids' has.*0 to 49151"),
+        (request(eos_token_id=2**63), InvalidOptionError, "'eos_token_id' has token id 9223"),
         (request(max_ngram_size=3), UnsupportedOptionError, "'max_ngram_size'.*leave it unset"),
         (
             request(tree_depth=2, branching_factor=2, num_assistant_tokens=4),

@@ -98,6 +98,18 @@ def test_an_option_of_another_drafter_is_refused_with_its_owner(model: ModelInfo
         draft_mode(off, plan_for(model), drafter_info)
 
 
+def test_several_answers_may_draft_a_fixed_length(model: ModelInfo) -> None:
+    several = request(num_return_sequences=3, num_assistant_tokens=4, do_sample=True)
+    assert draft_mode(several, plan_for(model), drafter_info).fixed_length == 4
+
+
+def test_a_threshold_without_a_draft_model_is_refused_with_what_would_honour_it(
+    model: ModelInfo,
+) -> None:
+    with pytest.raises(UnsupportedOptionError, match="use a draft model, or leave it unset"):
+        draft_mode(request(assistant_confidence_threshold=0.4), plan_for(model), drafter_info)
+
+
 def test_a_confidence_threshold_alone_ends_a_draft(model: ModelInfo) -> None:
     wanted = request(drafter="fast_draft", assistant_confidence_threshold=0.4)
     mode = draft_mode(wanted, plan_for(model), drafter_info)

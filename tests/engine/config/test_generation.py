@@ -158,18 +158,6 @@ CONTRADICTIONS = [
         also_named=("num_assistant_tokens",),
     ),
     Rule(
-        "num_return_sequences",
-        {"num_return_sequences": 2, "num_assistant_tokens": 0, **SAMPLED},
-        {"num_return_sequences": 2, "num_assistant_tokens": 5, **SAMPLED},
-        also_named=("num_assistant_tokens",),
-    ),
-    Rule(
-        "num_return_sequences",
-        {"num_return_sequences": 2, **SAMPLED},
-        {"num_return_sequences": 2, "assistant_confidence_threshold": 0.4, **SAMPLED},
-        also_named=("assistant_confidence_threshold",),
-    ),
-    Rule(
         "max_ngram_size",
         {"max_ngram_size": 3},
         {"max_ngram_size": 3, "num_assistant_tokens": 0},

@@ -32,7 +32,7 @@ def conditions(drafter: DrafterKind = NONE, context_length: int | None = None) -
         cache_bytes=0,
         reasons=(),
     )
-    return Conditions(plan, drafter, context_length)
+    return Conditions(plan, drafter, context_length, vocab_size=1000)
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def test_another_model_is_not_found(served: Served):
 
 
 def test_an_unknown_drafter_is_not_found(served: Served):
-    assert refusal(served, served.chat(drafter="magic"), 404)["code"] == "drafter_not_found"
+    assert refusal(served, served.chat(drafter="magic"), 400)["code"] == "drafter_not_found"
 
 
 def test_a_prompt_over_the_context(served: Served):

@@ -22,7 +22,7 @@ from engine.tokens import Tokenizer
 _logger = logging.getLogger(__name__)
 
 _PLACE = re.compile(r"^at \d+\(\d+\): ")
-_WRAPPING = ("failed to compile JSON schema: ", "failed to compile regex: ")
+_WRAPPING = "failed to compile JSON schema: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,4 @@ def _reason(error: str) -> str:
     for line in lines:
         if line.startswith("error: "):  # of the regular expressions' own parser
             return line.removeprefix("error: ")
-    reason = _PLACE.sub("", lines[0])
-    for wrapping in _WRAPPING:
-        reason = reason.removeprefix(wrapping)
-    return reason.rstrip(".:")
+    return _PLACE.sub("", lines[0]).removeprefix(_WRAPPING).rstrip(".:")

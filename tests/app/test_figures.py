@@ -136,6 +136,8 @@ def test_one_kind_of_blank_leaves_the_others_counted() -> None:
     assert (figures.draft_ms, figures.verify_ms, figures.overhead_ms) == (0.5, None, None)
     assert (figures.num_drafted, figures.num_verified, figures.num_accepted) == (0, 0, 0)
     assert figures.by_position == ()
+    tally.add(replace(a_blank_step(200, 2), num_reached=3))  # how many of the three is not told
+    assert tally.figures().by_position is None
 
 
 def test_totals_that_the_engine_tells_at_the_end_fill_the_blanks_of_its_steps() -> None:

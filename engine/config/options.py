@@ -97,6 +97,8 @@ def check(name: str, value: object, description: Option) -> None:
     if value is None and description.optional:
         return
     if not _CHECKS[description.kind](value):
+        if description.kind is OptionKind.SCHEMA and isinstance(value, str):
+            _require_json(name, value)
         raise must_be(name, _TYPE_WORDS[description.kind], value)
     if isinstance(value, int | float) and not description.admits(value):
         raise must_be(name, description.bounds_text(), value)
@@ -105,8 +107,42 @@ def check(name: str, value: object, description: Option) -> None:
 def must_be(name: str, wanted: str, value: object) -> InvalidOptionError:
     """The error for a field whose value is not what it must be."""
     return InvalidOptionError(
-        f"'{name}' must be {wanted}, but got {reprlib.repr(value)}.", param=name
+        f"'{name}' must be {wanted}, but got {_AS_JSON.repr(value)}.", param=name
     )
+
+
+class _AsJson(reprlib.Repr):
+    """Values as they look in a request, cut short where they are long or deep."""
+
+    def repr_str(self, x: str, level: int) -> str:
+        cut = x if len(x) <= self.maxstring else x[: self.maxstring] + self.fillvalue
+        # Half of a surrogate pair cannot be written out as it is.
+        return json.dumps(cut, ensure_ascii=False).encode("utf-8", "backslashreplace").decode()
+
+    def repr_tuple(self, x: tuple[object, ...], level: int) -> str:
+        return self.repr_list(list(x), level)
+
+    def repr_bool(self, x: bool, level: int) -> str:
+        return json.dumps(x)
+
+    def repr_NoneType(self, x: None, level: int) -> str:  # noqa: N802 - named after the type
+        return json.dumps(x)
+
+
+_AS_JSON = _AsJson()
+
+
+def _require_json(name: str, text: str) -> None:
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidOptionError(
+            f"'{name}' is not JSON ({error.msg} at line {error.lineno}, column {error.colno}): "
+            "correct it.",
+            param=name,
+        ) from None
+    except RecursionError:
+        pass  # the caller says what is wanted
 
 
 def _is_integer(value: object) -> bool:

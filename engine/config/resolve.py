@@ -81,6 +81,8 @@ def resolve(
     if "temperature" in asked and "do_sample" not in asked:
         merged["do_sample"] = asked["temperature"] != 0
     values = {name: _convert(name, value) for name, value in merged.items()}
+    if "choice" in asked and not values["choice"]:
+        raise must_be("choice", "a list with at least one string", values["choice"])
     config = _add_eos_to_stops(values)
     config.validate()
     return config

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from threading import Lock
@@ -13,16 +12,16 @@ import numpy as np
 from llguidance import LLMatcher, LLParserLimits, LLTokenizer, TokenizerWrapper
 
 from engine.config import GenerationConfig
-from engine.errors import InvalidOptionError, UnsupportedOptionError
+from engine.errors import UnsupportedOptionError
 from engine.grammar.constraint import GrammarConstraint
-from engine.grammar.source import GrammarSource, source_of
+from engine.grammar.refusal import refusal
+from engine.grammar.source import source_of
 from engine.noise import IdArray
 from engine.tokens import Tokenizer
 
 _logger = logging.getLogger(__name__)
 
-_PLACE = re.compile(r"^at \d+\(\d+\): ")
-_WRAPPING = "failed to compile JSON schema: "
+_ONLY_EMPTY = "it allows no answer but the empty one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class GrammarCompiler:
         """The structure that ``config`` asks for; None where it asks for none.
 
         Raises:
-            InvalidOptionError: it is malformed, or no text has it.
+            InvalidOptionError: it is malformed, or no text has it, or only the empty one.
             UnsupportedOptionError: it uses what cannot be honoured, or the model has no end token
                 or a tokenizer whose tokens have no bytes of their own.
         """
@@ -75,12 +74,14 @@ class GrammarCompiler:
             self._vocabulary(source.option), source.lark, log_level=0, limits=self._limits
         )
         if matcher.is_error():
-            raise _refusal(source, _reason(matcher.get_error()))
+            raise refusal(config, matcher.get_error())
         compiled = CompiledGrammar(matcher, self._vocab_size, np.array(ends))
         beginning = compiled.begin()
-        beginning.allowed(())
+        first = beginning.allowed(())
         if beginning.failure is not None:
-            raise _refusal(source, beginning.failure)
+            raise refusal(config, beginning.failure)
+        if first.without_tokens(compiled.ends).is_empty:
+            raise refusal(config, _ONLY_EMPTY)
         return compiled
 
     def _vocabulary(self, option: str) -> LLTokenizer:
@@ -121,18 +122,3 @@ class _Vocabulary:
     def __call__(self, text: bytes) -> list[int]:
         """Would be asked how a forced text is split, which `source` switches off."""
         raise AssertionError("texts are never encoded here")
-
-
-def _refusal(source: GrammarSource, reason: str) -> InvalidOptionError:
-    return InvalidOptionError(
-        f"'{source.option}' cannot be used ({reason}): correct it.", param=source.option
-    )
-
-
-def _reason(error: str) -> str:
-    """The library's words without the excerpt of the source that they stand around."""
-    lines = error.splitlines()
-    for line in lines:
-        if line.startswith("error: "):  # of the regular expressions' own parser
-            return line.removeprefix("error: ")
-    return _PLACE.sub("", lines[0]).removeprefix(_WRAPPING).rstrip(".:")

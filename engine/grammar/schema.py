@@ -71,18 +71,25 @@ def _subschemas(schema: Mapping[str, Any] | bool) -> Iterator[tuple[str, Mapping
     waiting: list[tuple[str, Any]] = [("", schema)]
     while waiting:
         place, found = waiting.pop()
-        if isinstance(found, list):
-            entries = cast(list[Any], found)
-            waiting += [(f"{place}/{index}", each) for index, each in enumerate(entries)]
-        if not isinstance(found, dict):  # true, false, or what the library will complain about
-            continue
-        one = cast(dict[str, Any], found)
-        yield place, one
-        waiting += [(f"{place}/{keyword}", one[keyword]) for keyword in _SCHEMAS & one.keys()]
-        for keyword in _SCHEMAS_BY_NAME & one.keys():
-            if isinstance(by_name := one[keyword], dict):
-                named = cast(dict[str, Any], by_name)
-                waiting += [(f"{place}/{keyword}/{name}", each) for name, each in named.items()]
+        waiting += [(place + below, part) for below, part in subschemas_of(found)]
+        if isinstance(found, dict):  # not true, false, or what the library will complain about
+            yield place, cast(dict[str, Any], found)
+
+
+def subschemas_of(schema: object) -> Iterator[tuple[str, Any]]:
+    """What stands in the place of a schema directly below one, and where as a JSON pointer."""
+    if not isinstance(schema, dict):
+        return
+    one = cast(dict[str, Any], schema)
+    for keyword, value in one.items():
+        if keyword in _SCHEMAS and isinstance(value, list):
+            entries = cast(list[Any], value)
+            yield from ((f"/{keyword}/{index}", part) for index, part in enumerate(entries))
+        elif keyword in _SCHEMAS:
+            yield f"/{keyword}", value
+        elif keyword in _SCHEMAS_BY_NAME and isinstance(value, dict):
+            named = cast(dict[str, Any], value)
+            yield from ((f"/{keyword}/{name}", part) for name, part in named.items())
 
 
 def _unsupported(what: str, place: str) -> UnsupportedOptionError:

@@ -44,7 +44,7 @@ def source_of(config: GenerationConfig) -> GrammarSource | None:
         UnsupportedOptionError: a JSON schema with a keyword that would not be obeyed.
     """
     if config.json_schema is not None:
-        lark = f"start: %json {_as_obeyed(config.json_schema)}"
+        lark = lark_of_schema(_as_obeyed(config.json_schema))
     elif config.regex is not None:
         lark = f"start: /{regex_to_lark(config.regex, _ASCII_CLASSES)}/"
     elif config.choice:
@@ -57,11 +57,15 @@ def source_of(config: GenerationConfig) -> GrammarSource | None:
     return GrammarSource(config.structure, f"{lark}\n{_OPTIONS}\n")
 
 
-def _as_obeyed(text: str) -> str:
+def lark_of_schema(schema: Mapping[str, Any]) -> str:
+    """A JSON schema in the library's language, as it is read here."""
+    return f"start: %json {json.dumps({'x-guidance': _JSON_OPTIONS, **schema})}"
+
+
+def _as_obeyed(text: str) -> Mapping[str, Any]:
     schema = cast(dict[str, Any] | bool, json.loads(text))
     check_schema(schema)
-    whole: dict[str, Any] = {} if schema is True else cast(dict[str, Any], schema)
-    return json.dumps({"x-guidance": _JSON_OPTIONS, **whole})
+    return {} if schema is True else cast(dict[str, Any], schema)
 
 
 def _as_lark(grammar: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import ValidationError
@@ -21,6 +22,9 @@ from starlette.responses import Response
 from engine.errors import InvalidRequestError, PacelineError
 
 _log = logging.getLogger(__name__)
+
+_BROKEN_TEXT = re.compile(r"(?:surrogate|hex escape|unicode code point).* at (line \d+ column \d+)")
+"""What pydantic says of half a surrogate pair, and of bytes that are not UTF-8."""
 
 
 class RouteNotFoundError(PacelineError):
@@ -158,12 +162,18 @@ def from_validation_error(
 
 def _sentence(detail: ErrorDetails, path: str, known: Iterable[str], whole: str) -> str:
     match detail["type"]:
+        case "json_invalid" if place := _BROKEN_TEXT.search(detail["msg"]):
+            return (
+                f"{whole} has text that is not valid Unicode ({place[1]}): send whole characters."
+            )
         case "json_invalid":
             return f"{whole} is not valid JSON ({detail['msg'].removeprefix('Invalid JSON: ')})."
         case "model_type" | "dict_type" if not path:
             return f"{whole} must be a JSON object."
         case "list_type" if not path:
             return f"{whole} must be a JSON list."
+        case "finite_number" | "float_type":
+            return f"{path} must be a number."
         case "missing":
             return f"{path} is missing; it is required."
         case "extra_forbidden":
@@ -172,6 +182,8 @@ def _sentence(detail: ErrorDetails, path: str, known: Iterable[str], whole: str)
             return f"{path} is not a field that this server knows; {remedy}"
         case _:
             message = detail["msg"].rstrip(".")
+            if message.startswith("must "):
+                return f"{path} {message}."
             return f"{path}: {message[:1].lower()}{message[1:]}."
 
 

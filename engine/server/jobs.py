@@ -189,12 +189,11 @@ def _in_other_names(fields: SharedFields) -> Iterator[tuple[str, str, object]]:
         value: object = getattr(fields, openai_name, None)
         if value is not None:
             yield openai_name, own_name, value
-    for name, asked in (
-        ("response_format", fields.response_format),
-        ("structured_outputs", fields.structured_outputs),
-    ):
-        if asked is not None:
-            yield from ((name, own_name, value) for own_name, value in asked.options().items())
+    if fields.response_format is not None:
+        for own_name, value in fields.response_format.options().items():
+            yield "response_format", own_name, value
+    if fields.structured_outputs is not None:
+        yield from fields.structured_outputs.options()
 
 
 def in_words_of_client(error: InvalidRequestError, said: Mapping[str, str]) -> InvalidRequestError:

@@ -23,7 +23,7 @@ from engine.server.structure import ResponseFormat, StructuredOutputs
 
 
 class _Body(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class StreamOptions(_Body):

@@ -4,10 +4,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from engine.errors import InvalidOptionError
 
@@ -18,12 +19,18 @@ class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
+def _schema(value: object) -> object:
+    if isinstance(value, dict | bool):
+        return cast(object, value)
+    raise PydanticCustomError("schema", "must be an object")
+
+
 class JsonSchemaFormat(_Body):
     """OpenAI's envelope of a schema. It is obeyed to the letter, ``strict`` or not."""
 
     name: str
     description: str | None = None
-    content: Annotated[dict[str, Any] | bool, Field(alias="schema")] = True
+    content: Annotated[Any, BeforeValidator(_schema), Field(alias="schema")] = True
     strict: bool | None = None
 
 
@@ -58,13 +65,24 @@ class StructuredOutputs(_Body):
     choice: Any = None
     grammar: Any = None
 
-    def options(self) -> dict[str, object]:
-        """The generation options that it stands for."""
-        schema = _ANY_OBJECT if self.content is None and self.json_object else self.content
-        asked = {
-            "json_schema": schema,
-            "regex": self.regex,
-            "choice": self.choice,
-            "grammar": self.grammar,
-        }
-        return {name: value for name, value in asked.items() if value is not None}
+    def options(self) -> Iterator[tuple[str, str, object]]:
+        """The generation options that it stands for: the client's name, ours, and the value.
+
+        Raises:
+            InvalidOptionError: it is empty.
+        """
+        asked = (
+            ("json", "json_schema", self.content),
+            ("json_object", "json_schema", _ANY_OBJECT if self.json_object else None),
+            ("regex", "regex", self.regex),
+            ("choice", "choice", self.choice),
+            ("grammar", "grammar", self.grammar),
+        )
+        if self.json_object is None and all(value is None for _, _, value in asked):
+            names = ", ".join(f"'{name}'" for name, _, _ in asked)
+            raise InvalidOptionError(
+                f"'structured_outputs' must have one of {names}.", param="structured_outputs"
+            )
+        for name, own_name, value in asked:
+            if value is not None:
+                yield f"structured_outputs.{name}", own_name, value

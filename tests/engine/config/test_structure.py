@@ -37,6 +37,7 @@ def test_a_schema_comes_as_an_object_or_as_text(given: object) -> None:
         {"regex": ""},
         {"regex": "\ud800"},
         {"regex": ["a"]},
+        {"choice": []},
         {"choice": ["a", ""]},
         {"choice": ["a", 3]},
         {"grammar": {"a": 1}},
@@ -48,6 +49,29 @@ def test_refuses_what_is_no_structure_by_name(values: dict[str, Any]) -> None:
     with pytest.raises(InvalidOptionError) as caught:
         resolve(values, EOS)
     assert caught.value.param == next(iter(values))
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ({"choice": []}, "must be a list with at least one string, but got []."),
+        ({"choice": ["", None]}, 'but got ["", null].'),
+        ({"choice": [True, {"é": "\ud800"}]}, 'but got [true, {"é": "\\ud800"}].'),
+        ({"stop_token_ids": [1, -2]}, "integers of at least 0"),
+        ({"json_schema": "{bad"}, "at line 1, column 2)"),
+        ({"json_schema": '{\n"a": 1,, }'}, "line 2, column 8"),
+    ],
+    ids=str,
+)
+def test_says_what_it_got_as_json_and_where_json_breaks(values: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidOptionError) as caught:
+        resolve(values, EOS)
+    assert words in caught.value.message
+    caught.value.message.encode()
+
+
+def test_a_file_of_defaults_may_name_no_choices() -> None:
+    assert resolve({}, EOS | {"choice": []}).structure is None
 
 
 @pytest.mark.parametrize("other", ["regex", "choice", "grammar"])

@@ -41,7 +41,15 @@ def test_a_body_that_is_no_json_object(served: Served, body: bytes, path: str):
 def test_a_lone_surrogate(served: Served):
     body = b'{"model":"fake-model","messages":[{"role":"user","content":"\\ud83d"}]}'
     response = served.http.post("/v1/chat/completions", content=body, headers=JSON)
-    assert "not valid JSON" in str(refusal(served, response, 400)["message"])
+    assert "text that is not valid Unicode" in str(refusal(served, response, 400)["message"])
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("name", ["temperature", "top_p"])
+def test_what_json_has_no_number_for(served: Served, name: str, number: str):
+    body = json.dumps({"model": "fake-model", "messages": HI, name: float(number)})
+    response = served.http.post("/v1/chat/completions", content=body, headers=JSON)
+    assert refusal(served, response, 400)["message"] == f"{name} must be a number."
 
 
 def test_a_byte_order_mark_does_no_harm(served: Served):

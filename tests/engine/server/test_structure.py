@@ -63,3 +63,49 @@ def test_the_engines_refusal_speaks_of_the_clients_field(
     error = served.chat(response_format=as_openai({"type": "objekt"})).json()["error"]
     assert error["param"] == "response_format"
     assert error["message"] == "'response_format' cannot be used (why): x."
+
+
+@pytest.mark.parametrize(
+    ("fields", "param", "words"),
+    [
+        ({"guided_choice": []}, "guided_choice", "must be a list with at least one string"),
+        ({"structured_outputs": {}}, "structured_outputs", "must have one of 'json'"),
+        (
+            {"structured_outputs": {"choice": []}},
+            "structured_outputs.choice",
+            "must be a list with at least one string",
+        ),
+        (
+            {"structured_outputs": {"choice": ["a"], "regex": "a"}},
+            "structured_outputs.regex",
+            "'structured_outputs.regex' and 'structured_outputs.choice' exclude each other",
+        ),
+        (
+            {"structured_outputs": {"json": SCHEMA, "json_object": True}},
+            "structured_outputs.json_object",
+            "'structured_outputs.json' say different things",
+        ),
+        *(
+            (
+                {"response_format": as_openai(schema)},
+                "response_format.json_schema.schema",
+                "response_format.json_schema.schema must be an object.",
+            )
+            for schema in ("hello", [1], 3, None)
+        ),
+    ],
+    ids=str,
+)
+def test_what_asks_for_no_structure_or_for_two_is_refused(
+    served: Served, fields: dict[str, Any], param: str, words: str
+):
+    response = served.chat(**fields)
+    assert response.status_code == 400
+    error = response.json()["error"]
+    assert error["param"] == param
+    assert words in error["message"]
+
+
+def test_a_switch_that_is_off_asks_for_nothing(served: Served):
+    assert served.chat(structured_outputs={"json_object": False}).status_code == 200
+    assert served.engine.requests[-1].config.structure is None

@@ -122,6 +122,9 @@ class _AsJson(reprlib.Repr):
     def repr_tuple(self, x: tuple[object, ...], level: int) -> str:
         return self.repr_list(list(x), level)
 
+    def repr_frozenset(self, x: frozenset[object], level: int) -> str:
+        return self.repr_list(sorted(x, key=repr), level)
+
     def repr_bool(self, x: bool, level: int) -> str:
         return json.dumps(x)
 

@@ -21,7 +21,7 @@ _PLACE = re.compile(r"^at \d+\(\d+\): ")
 _WRAPPING = ("failed to compile JSON schema: ", "failed to compile regex: ")
 _LOOK = re.compile(r"lookarounds not supported yet; (Start|End|Word\w*)")
 _MAX_SEARCHED = 100_000
-"""Characters of the largest schema that is searched: about a second for each level of it."""
+"""Characters of the largest schema that is searched: each level of it is read once more."""
 
 
 def refusal(config: GenerationConfig, error: str) -> InvalidOptionError | UnsupportedOptionError:

@@ -57,7 +57,7 @@ def test_refuses_what_is_no_structure_by_name(values: dict[str, Any]) -> None:
         ({"choice": []}, "must be a list with at least one string, but got []."),
         ({"choice": ["", None]}, 'but got ["", null].'),
         ({"choice": [True, {"é": "\ud800"}]}, 'but got [true, {"é": "\\ud800"}].'),
-        ({"stop_token_ids": [1, -2]}, "integers of at least 0"),
+        ({"stop_token_ids": [1, -2]}, "but got [-2, 0, 1]."),
         ({"json_schema": "{bad"}, "at line 1, column 2)"),
         ({"json_schema": '{\n"a": 1,, }'}, "line 2, column 8"),
     ],

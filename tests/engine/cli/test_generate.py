@@ -199,7 +199,7 @@ def test_bad_input_is_one_line_and_exit_code_2(
         (b"[]", "no message"),
         (b'[{"role": "user"}]', "[0].content"),
         (b'[{"role": "robot", "content": "x"}]', "[0].role"),
-        (b'[{"role": "user", "content": "\\ud83d"}]', "JSON"),
+        (b'[{"role": "user", "content": "\\ud83d"}]', "not valid Unicode"),
         (b'[{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]', "image_url"),
         (b"\xff", "JSON"),
     ],

@@ -170,6 +170,8 @@ def test_ctrl_c_ends_a_server_with_130_and_no_trace(tmp_path: Path):
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        # Whoever started the tests in the background had this signal ignored for all below.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     assert process.stdout is not None
     process.stdout.readline()
